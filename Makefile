@@ -29,16 +29,14 @@ demo: $(DEMO_STAMP) ## install what it needs, study the bundled models and write
 	$(BIN)/holdfast demo
 
 # The core, of which every line and branch must be covered: what counts, bounds and certifies, without frameworks.
-CORE := agreement bounds boolean certification completions evaluation laws masking/function masking/image/pixels mus \
-	neighborhood outputs plans prices randomness selection smoothing validation witness words
+CORE := agreement bounds boolean certification completions distributions evaluation masking/function masking/image/pixels \
+	mus neighborhood outputs plans prices randomness selection smoothing validation witness words
 comma := ,
 space := $(subst ,, )
 CORE_FILES := $(subst $(space),$(comma),$(foreach room,$(CORE),src/holdfast/$(room).py src/holdfast/$(room)/*))
 
-# What `make test` takes of tests/house: one test each of Ray, the browser, the demo and the README.
-SMOKE := 'tests/house/test_study_ray.py::test_every_engine_and_number_of_workers_gives_the_same_store[1 actor]' \
-	tests/house/test_report_browser.py::test_the_page_loads_without_an_error_and_without_a_request \
-	tests/house/test_demo.py::test_the_demo_ends_with_three_findings_and_the_path_of_its_page \
+# What `make test` takes of tests/house: one test each of the browser and the README.
+SMOKE := tests/house/test_report_browser.py::test_the_page_loads_without_an_error_and_without_a_request \
 	'tests/house/test_readme.py::test_python_blocks_run_and_print_what_the_page_states[README.md]'
 PYTEST := $(BIN)/python -m pytest -n auto
 
@@ -46,7 +44,7 @@ PYTEST := $(BIN)/python -m pytest -n auto
 COUNTING := --cov=holdfast --cov-branch --cov-report=
 COVERED := build/covered-by-test
 
-test: $(STAMP) ## run tests/core, tests/edge, the doctests, and a smoke test each of Ray, the browser, the demo and the README
+test: $(STAMP) ## run tests/core, tests/edge, the doctests, and a smoke test each of the browser and the README
 	$(PYTEST) --dist worksteal -m 'not slow' $(if $(COVERAGE),$(COUNTING)) tests/core tests/edge src $(SMOKE)
 	$(if $(COVERAGE),mkdir -p build && mv .coverage $(COVERED))
 

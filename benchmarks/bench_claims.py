@@ -58,7 +58,7 @@ def _model_with_rates(rates: dict[int, float]) -> hf.MaskedModel:
     labels = np.zeros(2**N, dtype=int)
     for radius, rate in rates.items():
         ring = np.flatnonzero(MASKS[:, FIRST].all(axis=1) & (MASKS.sum(axis=1) == FIRST.sum() + radius))
-        size = hf.Additions(FIRST, radius).size
+        size = hf.neighborhood.Additions(FIRST, radius).size
         labels[rng.permutation(ring)[: int(np.ceil(size * (1 - rate) - 1e-9))]] = 1
     far = MASKS.sum(axis=1) > FIRST.sum() + max(rates)
     labels[far] = rng.random(far.sum()) < 0.12
@@ -66,7 +66,7 @@ def _model_with_rates(rates: dict[int, float]) -> hf.MaskedModel:
 
 
 def _rate(model: hf.MaskedModel, radius: int) -> float:
-    masks = next(hf.Additions(FIRST, radius).enumerate(2**N))
+    masks = next(hf.neighborhood.Additions(FIRST, radius).enumerate(2**N))
     return float(np.mean(model(masks) == model(FIRST[None])))
 
 

@@ -63,7 +63,7 @@ def interval(values: Any) -> str:
 def certify_all(model: hf.CausalModel, question: Any, number: int) -> dict[str, hf.CitationCertificate] | None:
     """Every explanation of the answer to one question; None if the answer is wrong."""
     passages, forms = question.passages, [normal_form(form) for form in (question.answer, *question.accepted)]
-    says_it = hf.judge(lambda answer, _: any(form in normal_form(answer) for form in forms), name="accepted")
+    says_it = hf.judging.judge(lambda answer, _: any(form in normal_form(answer) for form in forms), name="accepted")
     everything = np.ones((1, len(passages)), dtype=bool)
     seen = str(hf.mask_context(model, passages, question=question.question)(everything)[0])
     if not says_it(np.array([seen], dtype=object), question.answer)[0]:

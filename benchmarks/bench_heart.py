@@ -36,7 +36,7 @@ def _import_seconds() -> float:
 
 def _sampler_ratio(radius: int) -> float:
     selected = np.arange(N_FEATURES) < N_SELECTED
-    nearby = hf.Additions(selected, radius)
+    nearby = hf.neighborhood.Additions(selected, radius)
     rng = np.random.Generator(np.random.Philox(0))
     ours = best_seconds(lambda: nearby.sample(N_MASKS, rng), repeats=7)
     fewer = N_MASKS // 10
@@ -47,7 +47,9 @@ def _loop_sampler(selected: hf.Mask, radius: int, n: int) -> list[hf.Mask]:
     """What one writes first: a size, then positions, mask by mask."""
     rng = np.random.Generator(np.random.Philox(0))
     unselected = np.flatnonzero(~selected)
-    weights = np.array([hf.Additions(selected, k).exactly(k).size for k in range(radius + 1)], dtype=object)
+    weights = np.array(
+        [hf.neighborhood.Additions(selected, k).exactly(k).size for k in range(radius + 1)], dtype=object
+    )
     probability = np.array([float(w) for w in weights / int(weights.sum())])
     masks = []
     for _ in range(n):

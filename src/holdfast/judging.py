@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,19 @@ from holdfast.validation import (
     check_size,
     shown,
 )
+
+if TYPE_CHECKING:
+    from holdfast.masking.context.llm_judge import llm_judge as llm_judge
+else:
+
+    def __getattr__(name: str) -> Any:
+        """The judge that is a language model, which stands on what asks one."""
+        if name != "llm_judge":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from holdfast.masking.context.llm_judge import llm_judge
+
+        return llm_judge
+
 
 Pair = tuple[str, str]
 """An answer and its reference."""

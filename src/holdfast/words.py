@@ -276,8 +276,8 @@ def change_of(claim: Any, rate_kind: str, radius: int | str | None) -> str:
 def changes_of(claim: Any, rate_kind: str, radius: int | str | None) -> list[str]:
     """The same in two lengths."""
     change = change_of(claim, rate_kind, radius)
-    law = claim.neighborhood
-    short = _SHORT_CHANGES.get(law) or f"drawing by {few_words(law.removeprefix('own law '), 1)}"
+    distribution = claim.neighborhood
+    short = _SHORT_CHANGES.get(distribution) or f"drawing by {few_words(distribution.removeprefix('own law '), 1)}"
     limit = "" if radius is None else f" up to {radius}"
     return [change, f"{short}{limit}{'' if claim.n_completions is None else ' with random fills'}"]
 

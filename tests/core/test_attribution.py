@@ -12,9 +12,6 @@ import pytest
 from holdfast import (
     Attribution,
     Evaluator,
-    InvalidTypeError,
-    InvalidValueError,
-    Provenance,
     attribute,
     certified_radius,
     certify,
@@ -28,6 +25,8 @@ from holdfast import (
 )
 from holdfast.attribution.methods import METHODS
 from holdfast.certification.verify import recheck
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.types import Provenance
 from tests.helpers.fakes import Recorded, label_table, score_table
 
 MASK_METHODS = ["lime", "shap", "occlusion"]

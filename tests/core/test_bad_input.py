@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import holdfast as hf
-from holdfast import HoldfastError, InvalidTypeError, InvalidValueError
+from holdfast import HoldfastError
 from holdfast.certification.hard import SMALLEST_TOLERANCE
-from holdfast.errors import ArgumentError
+from holdfast.errors import ArgumentError, InvalidTypeError, InvalidValueError
 from holdfast.plans.catalog import find_design
 from tests.helpers.fakes import Recorded, score_table
 
@@ -53,7 +53,7 @@ SHARED: list[Case] = [
     ({"neighborhood": "addition"}, InvalidValueError, "Did you mean 'additions'?"),
     ({"neighborhood": None}, InvalidTypeError, "or an object with `sample`, got None."),
     (
-        {"neighborhood": hf.Additions},
+        {"neighborhood": hf.neighborhood.Additions},
         InvalidTypeError,
         "Use 'additions'.",
     ),
@@ -259,7 +259,7 @@ def test_plan_samples_wants_explanation_and_radius_together(changed: dict[str, A
         hf.plan_samples(**changed)
 
 
-@pytest.mark.parametrize("kind", [hf.Additions, hf.Removals, hf.Swaps])
+@pytest.mark.parametrize("kind", [hf.neighborhood.Additions, hf.neighborhood.Removals, hf.neighborhood.Swaps])
 @pytest.mark.parametrize(
     ("arguments", "error", "wanted"),
     [
@@ -280,7 +280,7 @@ def test_neighborhoods_refuse(kind: Any, arguments: tuple[Any, Any], error: Any,
 
 @pytest.mark.parametrize(("k", "error"), [*NOT_A_NATURAL, *NOT_A_NUMBER, NONE], ids=repr)
 def test_exactly_refuses(k: Any, error: Any) -> None:
-    refuses(error, "`k` must be a whole number ≥ 0, got ", lambda: hf.Additions(SELECTED, 1).exactly(k))
+    refuses(error, "`k` must be a whole number ≥ 0, got ", lambda: hf.neighborhood.Additions(SELECTED, 1).exactly(k))
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_a_ragged_table_is_refused() -> None:
     ids=repr,
 )
 def test_same_top_set_refuses(k: Any, error: Any) -> None:
-    refuses(error, "`k` must be a whole number ≥ 1, got ", lambda: hf.same_top_set(k))
+    refuses(error, "`k` must be a whole number ≥ 1, got ", lambda: hf.agreement.same_top_set(k))
 
 
 @pytest.mark.parametrize(
@@ -317,10 +317,10 @@ def test_same_top_set_refuses(k: Any, error: Any) -> None:
     ids=repr,
 )
 def test_within_refuses(margin: Any, error: Any) -> None:
-    refuses(error, "`margin` must be a number > 0, got ", lambda: hf.within(margin))
+    refuses(error, "`margin` must be a number > 0, got ", lambda: hf.agreement.within(margin))
 
 
-bounds = pytest.mark.parametrize("bound", [hf.hoeffding, hf.clopper_pearson])
+bounds = pytest.mark.parametrize("bound", [hf.bounds.hoeffding, hf.bounds.clopper_pearson])
 
 
 @bounds
@@ -355,7 +355,7 @@ def test_bounds_refuse_an_impossible_confidence(bound: Any, confidence: Any, err
     ],
 )
 def test_clopper_pearson_refuses_an_unknown_side(side: Any, error: Any, wanted: str) -> None:
-    refuses(error, wanted, lambda: hf.clopper_pearson(5, 10, side=side))
+    refuses(error, wanted, lambda: hf.bounds.clopper_pearson(5, 10, side=side))
 
 
 @pytest.mark.parametrize(
@@ -387,7 +387,7 @@ def test_an_evaluator_refuses(changed: dict[str, Any], wanted: str) -> None:
         {"batch_size": 4.0},
         {"rng": np.int64(0)},
         {"confidence": np.float64(0.9)},
-        {"agree": hf.same_top_class},
+        {"agree": hf.agreement.same_top_class},
     ],
     ids=named,
 )

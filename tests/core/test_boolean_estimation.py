@@ -12,17 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, multinomial
 
-from holdfast import (
-    Additions,
-    InvalidTypeError,
-    InvalidValueError,
-    MaskedModel,
-    ModelError,
-    boolean,
-    lookup_table,
-    mask_function,
-)
+from holdfast import MaskedModel, boolean, lookup_table, mask_function
 from holdfast.boolean import estimation, tables
+from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
+from holdfast.neighborhood import Additions
 from tests.helpers import boolean_oracles as naive
 from tests.helpers.boolean_oracles import Array
 

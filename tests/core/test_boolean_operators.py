@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import InvalidTypeError, InvalidValueError, boolean
+from holdfast import boolean
 from holdfast.boolean import tables
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from tests.helpers import boolean_oracles as naive
 from tests.helpers.boolean_functions import basis_matrix, real_tables, shares
 from tests.helpers.boolean_oracles import Array, mask_matrix

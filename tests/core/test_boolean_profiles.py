@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import Evaluator, InvalidTypeError, InvalidValueError, ModelError, boolean, lookup_table, mask_function
+from holdfast import Evaluator, boolean, lookup_table, mask_function
+from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from tests.helpers import boolean_oracles as naive
 from tests.helpers.boolean_functions import real_tables, shares
 from tests.helpers.boolean_oracles import Array

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import InvalidTypeError, InvalidValueError, boolean, certify, lookup_table, within
+from holdfast import boolean, certify, lookup_table
+from holdfast.agreement import within
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from tests.helpers import boolean_oracles as naive
 from tests.helpers import oracles
 from tests.helpers.boolean_functions import FORMS, check_bounds, mask_of, random_batches

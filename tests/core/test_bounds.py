@@ -15,16 +15,9 @@ import pytest
 from scipy.special import betaln
 from scipy.stats import binomtest
 
-from holdfast import (
-    HoldfastError,
-    Interval,
-    InvalidTypeError,
-    InvalidValueError,
-    anytime_interval,
-    clopper_pearson,
-    hoeffding,
-)
-from holdfast.bounds import betting_mean, certified_count, certified_share
+from holdfast import HoldfastError, Interval
+from holdfast.bounds import anytime_interval, betting_mean, certified_count, certified_share, clopper_pearson, hoeffding
+from holdfast.errors import InvalidTypeError, InvalidValueError
 
 F = Fraction
 Bound = Callable[[int, int], Interval]

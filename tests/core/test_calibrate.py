@@ -15,9 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
-from holdfast import InvalidTypeError, InvalidValueError, Selector, calibrate, plan_calibration
+from holdfast import Selector, calibrate
 from holdfast.bounds import certified_share, fewest_successes
+from holdfast.certification import plan_calibration
 from holdfast.certification.selector import CalibrationGoal, CalibrationGroup, cut_ranking, step_down
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.plans import rate_test
 from tests.helpers.fakes import Recorded, score_table
 from tests.helpers.oracles import exact_rate
@@ -635,7 +637,11 @@ def test_methods_and_rules_of_ones_own_must_be_given_to_confirm() -> None:
         ({"options": {"n_samples": 9}}, InvalidValueError, "`options` must be left out"),
         ({"method": "lime", "options": {"keep": object()}}, InvalidTypeError, "`options` must be numbers and texts"),
         ({"method": "lime", "options": "much"}, InvalidTypeError, "`options` must be numbers and texts"),
-        ({"agree": hf.judge(lambda a, b: a == b, errors=hf.judge_errors(50, 1, 2))}, InvalidValueError, "`agree` must"),
+        (
+            {"agree": hf.judging.judge(lambda a, b: a == b, errors=hf.judging.judge_errors(50, 1, 2))},
+            InvalidValueError,
+            "`agree` must",
+        ),
         ({"models": [lambda masks: masks]}, InvalidTypeError, "`inputs` must be masked models"),
         ({"models": 5}, InvalidTypeError, "`inputs` must be masked models"),
         ({"models": []}, InvalidValueError, "`inputs` must be at least 11"),
@@ -676,14 +682,14 @@ def test_an_interrupt_says_what_was_spent_and_leaves_nothing_behind() -> None:
     assert ask([model] * 15) == whole
 
 
-# -- laws and kinds of inputs -------------------------------------------------------------------------
+# -- distributions and kinds of inputs -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("probability", [0.05, 0.5, 0.95])
 def test_exact_rates_weigh_masks_by_their_probability(probability: float) -> None:
     model = hf.mask_function(lambda masks: masks[:, 1:].sum(axis=1) >= 5, n_features=7)
-    scores, law = np.arange(7)[::-1].astype(float), hf.Bernoulli(probability)
-    asked: dict[str, Any] = {"radius": 7, "share": 0.9, "sizes": [3], "neighborhood": law, "consistent": False}
+    scores, distribution = np.arange(7)[::-1].astype(float), hf.distributions.Bernoulli(probability)
+    asked: dict[str, Any] = {"radius": 7, "share": 0.9, "sizes": [3], "neighborhood": distribution, "consistent": False}
     # Three features shown, of which the first does not count: the prediction False stays while at most 2 of 4 come.
     p = F(str(probability))
     stays = sum((math.comb(4, k) * p**k * (1 - p) ** (4 - k) for k in range(3)), F(0))
@@ -692,7 +698,7 @@ def test_exact_rates_weigh_masks_by_their_probability(probability: float) -> Non
         assert (selector.size == 3) is passes
 
 
-def test_a_law_of_the_users_own_is_given_again_to_confirm_a_selector() -> None:
+def test_a_distribution_of_the_users_own_is_given_again_to_confirm_a_selector() -> None:
     class Halves:
         name = "halves"
 
@@ -710,7 +716,7 @@ def test_a_law_of_the_users_own_is_given_again_to_confirm_a_selector() -> None:
     assert Selector.from_json(selector.to_json()) == selector
 
 
-def test_inputs_of_two_kinds_and_laws_that_do_not_fit_are_refused_before_they_cost_anything() -> None:
+def test_inputs_of_two_kinds_and_distributions_that_do_not_fit_are_refused_before_they_cost_anything() -> None:
     rows = np.random.default_rng(0).normal(size=(5, 3))
     drawn = hf.mask_tabular(lambda batch: batch[:, 0] > 0, rows[0], fill=hf.resample(rows))
     plain = hf.mask_tabular(lambda batch: batch[:, 0] > 0, rows[0], background=rows)
@@ -726,7 +732,12 @@ def test_inputs_of_two_kinds_and_laws_that_do_not_fit_are_refused_before_they_co
 
     model = hf.mask_function(count, n_features=6)
     with pytest.raises(InvalidValueError, match="`radius` must be at most 2"):
-        calibrate([model] * 30, "occlusion", neighborhood=hf.Weighted([1] * 6, radius=2), **{**asked, "radius": 5})
+        calibrate(
+            [model] * 30,
+            "occlusion",
+            neighborhood=hf.distributions.Weighted([1] * 6, radius=2),
+            **{**asked, "radius": 5},
+        )
     assert not calls
 
 
@@ -807,18 +818,18 @@ def test_tests_of_a_selector_are_a_frame_with_every_group_in_it() -> None:
 
 
 @pytest.mark.parametrize("level", [0.02, 0])
-def test_a_law_needs_no_radius_and_counts_masks_by_their_probability(level: float) -> None:
+def test_a_distribution_needs_no_radius_and_counts_masks_by_their_probability(level: float) -> None:
     # Feature 7 changes the prediction. It is revealed in a tenth of the cases, though half of all masks have it.
     model = hf.mask_function(lambda masks: ~masks[:, 7], n_features=8)
     scores = [np.arange(8, 0, -1)] * 20
     asked = {"min_rate": 0.8, "share": 0.8, "sizes": [2], "level": level, "consistent": False, "rng": 0}
-    for law in (hf.Bernoulli(0.1), hf.Bernoulli([0.1] * 8)):
-        selector = calibrate([model] * 20, scores, neighborhood=law, **asked)
+    for distribution in (hf.distributions.Bernoulli(0.1), hf.distributions.Bernoulli([0.1] * 8)):
+        selector = calibrate([model] * 20, scores, neighborhood=distribution, **asked)
         assert (selector.size, selector.radius) == (2, None)
         assert "0.1" in str(selector) or "of its own" in str(selector)
         assert Selector.from_json(selector.to_json()) == selector
         assert hf.recheck([model] * 20, selector, method=scores).confirmed
-    assert calibrate([model] * 20, scores, neighborhood=hf.Bernoulli(0.5), **asked).size is None
+    assert calibrate([model] * 20, scores, neighborhood=hf.distributions.Bernoulli(0.5), **asked).size is None
     with pytest.raises((InvalidTypeError, InvalidValueError), match="`radius`"):
         calibrate([model] * 20, scores, **asked)
 

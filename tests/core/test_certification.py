@@ -13,16 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import holdfast as hf
-from holdfast import (
-    Certificate,
-    Evaluator,
-    HardCertificate,
-    InvalidValueError,
-    certify,
-    certify_hard,
-    lookup_table,
-    mask_function,
-)
+from holdfast import Certificate, Evaluator, HardCertificate, certify, certify_hard, lookup_table, mask_function
+from holdfast.errors import InvalidValueError
 from holdfast.plans import PLANS, make_plan
 from holdfast.plans.design import probabilities
 from holdfast.plans.proof import bound_miss_probability
@@ -437,7 +429,7 @@ def test_models_that_only_return_labels_are_certified(labels: tuple[Any, Any]) -
 def test_a_single_score_is_certified_within_a_margin() -> None:
     values = np.random.default_rng(0).normal(size=2**8)
     selected = np.arange(8) < 4
-    cert = certify(lookup_table(values, n_features=8), selected, radius=4, agree=hf.within(0.7), rng=0)
+    cert = certify(lookup_table(values, n_features=8), selected, radius=4, agree=hf.agreement.within(0.7), rng=0)
     here = values[all_masks(8)[:, :4].all(axis=1)]
     assert F(cert.n_agreed, cert.n_evaluated) == F(int((np.abs(here - values[15]) < 0.7).sum()), 16)
     assert cert.prediction == values[15]

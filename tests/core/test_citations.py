@@ -21,7 +21,7 @@ PASSAGES = [f"Passage {letter}." for letter in "abcdefg"]
 ANSWERS = ("yes", "no", "perhaps")
 
 
-def context_of(table: Any, n: int, **options: Any) -> hf.ContextModel:
+def context_of(table: Any, n: int, **options: Any) -> hf.masking.context.ContextModel:
     """A context whose answer is looked up by the shown passages."""
 
     def ask(prompt: str) -> str:
@@ -112,7 +112,7 @@ def test_the_sentences_say_what_holds() -> None:
 
 def test_a_judge_and_its_errors_are_in_the_sentences() -> None:
     context = hf.mask_context(reads, TOWER, question="How tall?", reference="84 metres")
-    judge = hf.judge(hf.same_answer, name="careful", errors=hf.judge_errors(50, 5, 1))
+    judge = hf.judging.judge(hf.judging.same_answer, name="careful", errors=hf.judging.judge_errors(50, 5, 1))
     result = hf.certify_citations(context, [2, 4], rng=0, agree=judge)
     assert result.sufficiency.true_interval.low < 0.85 < result.sufficiency.interval.low == 1
     assert result.necessity_interval.low < 1
@@ -128,7 +128,7 @@ def test_an_answer_that_the_model_does_not_give_is_said_to_be_none() -> None:
     assert (result.is_whole, result.whole_answer) == (False, "84 metres")
     assert "; all passages give another answer." in str(result)
     assert "With all passages shown the model answers '84 metres'." in result.explain()
-    loose = hf.certify_citations(context, [2, 4], rng=0, agree=hf.same_number(0.5))
+    loose = hf.certify_citations(context, [2, 4], rng=0, agree=hf.judging.same_number(0.5))
     assert loose.is_whole
     assert loose.enough is not None
     assert loose.enough.ranking[:2] in ((1, 3), (3, 1))  # by what leaving them out changes, as the agreement judges
@@ -273,7 +273,7 @@ def test_what_cannot_be_asked_is_refused_in_words(wrong: dict[str, Any], message
 def test_every_sentence_says_what_the_errors_of_a_judge_leave() -> None:
     passages = [f"Passage {number}." for number in range(12)]
     context = hf.mask_context(lambda prompt: "yes", passages, question="Is it so?", reference="yes")
-    judge = hf.judge(hf.same_number(0.5), errors=hf.judge_errors(50, 5, 1))
+    judge = hf.judging.judge(hf.judging.same_number(0.5), errors=hf.judging.judge_errors(50, 5, 1))
     selected = np.arange(12) < 2
     results = [
         hf.certify(context, selected, radius=9, agree=judge, rng=0),
@@ -322,7 +322,7 @@ def test_another_agreement_is_refused_where_only_exact_tokens_count() -> None:
     context = hf.mask_context(reads, TOWER, question="How tall?", reference="84 metres")
     exact = replace(context, exact=True, agreement="same_top_class")
     with pytest.raises(HoldfastError, match="`agree` must be left out where only the reference's own tokens count"):
-        hf.certify(exact, [1], radius=1, agree=hf.same_number(1))
+        hf.certify(exact, [1], radius=1, agree=hf.judging.same_number(1))
 
 
 def test_parts_that_do_not_belong_together_are_refused() -> None:

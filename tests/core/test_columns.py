@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import InvalidTypeError, InvalidValueError
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.masking.table.columns import as_feature_map, column_groups, columns, windows
 
 NAMES = ("age", "red", "green", "blue", "city")

@@ -15,18 +15,10 @@ from hypothesis import strategies as st
 from scipy.special import gammaln, xlogy
 from scipy.stats import binomtest
 
-from holdfast import (
-    Comparison,
-    Difference,
-    Evaluator,
-    Interval,
-    InvalidTypeError,
-    InvalidValueError,
-    compare,
-    lookup_table,
-    mask_function,
-)
+from holdfast import Comparison, Evaluator, Interval, compare, lookup_table, mask_function
 from holdfast.bounds import clopper_pearson
+from holdfast.certification import Difference
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.plans import make_plan
 from holdfast.types import Mask, Masks
 from tests.helpers import strategies

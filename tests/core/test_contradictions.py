@@ -91,7 +91,7 @@ def test_a_result_that_contradicts_itself_is_refused_with_the_reason(
     data = json.loads(text_of(name))
     edit(data)
     assert data != json.loads(text_of(name))
-    with pytest.raises(hf.InvalidValueError, match=reason) as refused:
+    with pytest.raises(hf.errors.InvalidValueError, match=reason) as refused:
         type(MADE[name]()).from_json(json.dumps(data))
     assert str(refused.value).startswith(f"`text` is not a true {data['schema']}: ")
 

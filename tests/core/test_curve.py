@@ -12,16 +12,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from holdfast import (
-    Certificate,
-    InvalidTypeError,
-    InvalidValueError,
-    StabilityCurve,
-    certify,
-    certify_radii,
-    lookup_table,
-    mask_function,
-)
+from holdfast import Certificate, StabilityCurve, certify, certify_radii, lookup_table, mask_function
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.plans import make_plan
 from tests.helpers import strategies
 from tests.helpers.contracts import bits

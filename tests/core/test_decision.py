@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast import HoldfastError, InvalidTypeError, InvalidValueError
+from holdfast import HoldfastError
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.plans import rate_test
 from holdfast.plans.decision import smallest_power_within
 from tests.helpers.stopping_oracle import Answers

@@ -30,7 +30,7 @@ class Coin:
 def is_noticed(model: Any, ask: Any = hf.certify, **question: Any) -> bool:
     try:
         ask(model, SELECTED, **question)
-    except hf.ModelError as error:
+    except hf.errors.ModelError as error:
         return "must be deterministic" in str(error)
     return False
 

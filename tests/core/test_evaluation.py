@@ -11,18 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import (
-    Evaluator,
-    InvalidTypeError,
-    InvalidValueError,
-    MaskedModel,
-    ModelError,
-    Tally,
-    certify,
-    certify_hard,
-    lookup_table,
-    mask_function,
-)
+from holdfast import Evaluator, MaskedModel, Tally, certify, certify_hard, lookup_table, mask_function
+from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.types import Masks
 from tests.helpers.contracts import bits, check_masked_model
 from tests.helpers.fakes import Recorded, all_masks, label_table, score_table

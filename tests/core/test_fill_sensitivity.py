@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast import Evaluator, InvalidTypeError, InvalidValueError, MaskedModel, certify, lookup_table, mask_function
+from holdfast import Evaluator, MaskedModel, certify, lookup_table, mask_function
 from holdfast.certification.fill_sensitivity import FillSensitivity, fill_sensitivity
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.masking.table.mask_tabular import mask_tabular
 from tests.helpers.contracts import bits
 from tests.helpers.fakes import Recorded, score_table

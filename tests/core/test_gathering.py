@@ -12,17 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast import (
-    Evaluator,
-    ModelError,
-    calibrate,
-    certify,
-    certify_mus,
-    certify_radii,
-    find_witness,
-    mean_curve,
-    smooth,
-)
+from holdfast import Evaluator, calibrate, certify, certify_mus, certify_radii, find_witness, mean_curve, smooth
+from holdfast.errors import ModelError
 from holdfast.evaluation import asked_alone, working_seconds
 from holdfast.gathering import open_questions, run_together
 from holdfast.types import MaskedModel, Masks, Outputs

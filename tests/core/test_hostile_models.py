@@ -58,7 +58,7 @@ class Bare:
 
 @pytest.mark.parametrize("garbage", GARBAGE)
 def test_garbage_is_a_fault_of_the_model_that_is_said_in_words(garbage: str) -> None:
-    with pytest.raises(hf.ModelError) as caught:
+    with pytest.raises(hf.errors.ModelError) as caught:
         hf.certify(Bare(GARBAGE[garbage]), SELECTED, radius=2, rng=0)
     assert len(str(caught.value)) > 20
 
@@ -74,7 +74,7 @@ def test_other_questions_say_the_same(question: str, garbage: str) -> None:
         "attribute": lambda: hf.attribute(model, "lime", n_samples=40, rng=0),
         "stability_bracket": lambda: hf.stability_bracket(model, SELECTED, max_radius=2, rng=0),
     }
-    with pytest.raises(hf.ModelError):
+    with pytest.raises(hf.errors.ModelError):
         calls[question]()
 
 
@@ -82,7 +82,9 @@ def test_another_number_of_classes_in_a_later_call_is_noticed_and_what_came_befo
     n_calls = iter(range(10))
     model = Bare(lambda masks: np.zeros((len(masks), 2 + next(n_calls))))
     evaluator = hf.Evaluator(model, batch_size=2)
-    with pytest.raises(hf.ModelError, match="the same number of classes every time: 2 classes before, now 3 classes"):
+    with pytest.raises(
+        hf.errors.ModelError, match="the same number of classes every time: 2 classes before, now 3 classes"
+    ):
         evaluator(np.eye(8, dtype=bool))
     assert len(evaluator.masks) == 2
 
@@ -90,7 +92,7 @@ def test_another_number_of_classes_in_a_later_call_is_noticed_and_what_came_befo
 def test_another_answer_to_the_same_mask_is_noticed() -> None:
     draws = np.random.default_rng(0)
     model = Bare(lambda masks: draws.normal(size=(len(masks), 3)))
-    with pytest.raises(hf.ModelError, match="must be deterministic"):
+    with pytest.raises(hf.errors.ModelError, match="must be deterministic"):
         hf.certify(model, SELECTED, radius=2, rng=0)
 
 
@@ -202,7 +204,7 @@ def test_coalitions_of_many_features_are_counted_at_once() -> None:
 )
 def test_questions_without_end_are_refused_at_once(ask: Any) -> None:
     def refused() -> None:
-        with pytest.raises(hf.InvalidValueError, match=r"at most|whole number"):
+        with pytest.raises(hf.errors.InvalidValueError, match=r"at most|whole number"):
             ask(score_table(8))
 
     assert peak_megabytes(refused) < 50
@@ -226,7 +228,7 @@ def test_lime_of_many_features_solves_the_same_equations_in_little_memory(monkey
 
 @pytest.mark.parametrize("method", ["lime", "shap"])
 def test_samples_without_end_are_refused_before_any_model_call(method: str) -> None:
-    with pytest.raises(hf.InvalidValueError, match="`n_samples` must be at most 16777216 for 8 features"):
+    with pytest.raises(hf.errors.InvalidValueError, match="`n_samples` must be at most 16777216 for 8 features"):
         hf.attribute(Bare(lambda masks: 1 / 0), method, n_samples=10**12)
 
 
@@ -238,7 +240,7 @@ def test_a_search_for_a_witness_that_cannot_pay_for_one_level_makes_no_masks() -
 
 
 def test_rings_of_all_sizes_share_what_they_are_made_of() -> None:
-    nearby = hf.Additions(np.arange(20_000) < 2, 5000)
+    nearby = hf.neighborhood.Additions(np.arange(20_000) < 2, 5000)
     assert peak_megabytes(lambda: [nearby.exactly(k).is_larger_than(100) for k in range(5000)]) < 20
     ring = nearby.exactly(3)
     assert (ring.radius, ring.smallest, ring.effective_radius) == (3, 3, 3)

@@ -18,9 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import holdfast as hf
-from holdfast import InvalidTypeError, InvalidValueError, Judge, JudgeErrors, ModelError, judge_errors
 from holdfast.agreement import UserAgreement, as_agreement
 from holdfast.bounds import Interval
+from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
+from holdfast.judging import Judge, JudgeErrors, judge_errors
 from holdfast.plans import make_plan
 from tests.helpers.oracles import count_paths, end_probabilities
 
@@ -66,14 +67,14 @@ def contains(pairs: list[tuple[str, str]]) -> list[float]:
 
 
 EVERY = {
-    "same_answer": hf.same_answer,
-    "same_number": hf.same_number(),
-    "same_number within": hf.same_number(0.5),
-    "accepted_answers": hf.accepted_answers(["a", "½"]),
-    "judge": hf.judge(never),
-    "same_meaning": hf.same_meaning(letters, 0.9),
-    "entails": hf.entails(contains),
-    "llm_judge": hf.llm_judge(lambda prompt: "no"),
+    "same_answer": hf.judging.same_answer,
+    "same_number": hf.judging.same_number(),
+    "same_number within": hf.judging.same_number(0.5),
+    "accepted_answers": hf.judging.accepted_answers(["a", "½"]),
+    "judge": hf.judging.judge(never),
+    "same_meaning": hf.judging.same_meaning(letters, 0.9),
+    "entails": hf.judging.entails(contains),
+    "llm_judge": hf.judging.llm_judge(lambda prompt: "no"),
 }
 
 # -- the same answer --------------------------------------------------------------------------------
@@ -185,14 +186,20 @@ def test_numbers_agree_if_they_are_as_near_as_the_tolerance(first: Fraction, sec
 
 
 def test_accepted_answers_agree_with_each_other_and_others_with_themselves() -> None:
-    agree = hf.accepted_answers(["84 m", "84 metres"])
+    agree = hf.judging.accepted_answers(["84 m", "84 metres"])
     assert agrees(agree, "84 METRES.", "84 m")
     assert agrees(agree, "80 m", "80 M")
     assert not agrees(agree, "80 m", "84 m")
     assert not agrees(agree, "84 m", "80 m")
 
 
-NAMED = [hf.same_answer, hf.same_number(), hf.same_number(0.1), hf.same_number(1e-30), hf.same_number(1e22)]
+NAMED = [
+    hf.judging.same_answer,
+    hf.judging.same_number(),
+    hf.judging.same_number(0.1),
+    hf.judging.same_number(1e-30),
+    hf.judging.same_number(1e22),
+]
 
 
 @pytest.mark.parametrize("agree", NAMED, ids=lambda agree: agree.name)
@@ -203,7 +210,7 @@ def test_names_are_read_back(agree: Any) -> None:
 
 @given(answers=st.lists(st.text(max_size=12), min_size=1, max_size=4))
 def test_accepted_answers_of_any_characters_are_read_back_by_name(answers: list[str]) -> None:
-    agree = hf.accepted_answers(answers)
+    agree = hf.judging.accepted_answers(answers)
     assert agree.name.isprintable()
     assert as_agreement(agree.name) == agree
 
@@ -236,7 +243,7 @@ def test_a_name_that_is_no_call_with_numbers_and_texts_is_refused(name: str) -> 
 @pytest.mark.parametrize("answers", [[], "84 m", [84], None, [b"a"], {"a": 1}])
 def test_accepted_answers_that_are_no_texts_are_refused(answers: Any) -> None:
     with pytest.raises((InvalidTypeError, InvalidValueError), match=r"^`answers` must be a list of texts"):
-        hf.accepted_answers(answers)
+        hf.judging.accepted_answers(answers)
 
 
 # -- judges -----------------------------------------------------------------------------------------
@@ -249,7 +256,7 @@ def test_a_judge_is_asked_once_about_each_pair_and_never_about_the_same_answer()
         asked.append((answer, reference))
         return len(asked) % 2 == 1
 
-    judge = hf.judge(moody)
+    judge = hf.judging.judge(moody)
     answers = np.array(["84 M", "tall", "high", "tall"], dtype=object)
     assert judge(answers, "84 m").tolist() == [True, True, False, True]
     assert judge(answers[::-1], "84 m").tolist() == [True, False, True, True]
@@ -265,7 +272,7 @@ def test_threads_that_ask_at_once_get_one_answer() -> None:
         together.wait()
         return next(verdicts)
 
-    judge, answers = hf.judge(moody), np.array(["tall"], dtype=object)
+    judge, answers = hf.judging.judge(moody), np.array(["tall"], dtype=object)
     judged: list[bool] = []
     threads = [threading.Thread(target=lambda: judged.append(bool(judge(answers, "84 m")[0]))) for _ in range(2)]
     for thread in threads:
@@ -282,7 +289,7 @@ def test_a_batched_judge_gets_a_list_of_pairs() -> None:
         lists.append(pairs)
         return np.array([len(answer) < len(reference) for answer, reference in pairs])
 
-    judge = hf.judge(shorter, batched=True, name="shorter")
+    judge = hf.judging.judge(shorter, batched=True, name="shorter")
     assert judge(np.array(["a", "ccc", "bb", "a"], dtype=object), "bb").tolist() == [True, False, True, True]
     assert lists == [[("a", "bb"), ("ccc", "bb")]]
     assert judge.name == "shorter"
@@ -290,12 +297,12 @@ def test_a_batched_judge_gets_a_list_of_pairs() -> None:
 
 @pytest.mark.parametrize("verdict", [1, 0.0, None, "yes", np.float64(1), [True]])
 def test_a_verdict_that_is_no_boolean_is_refused(verdict: Any) -> None:
-    judge = hf.judge(lambda answer, reference: verdict, name="odd")
+    judge = hf.judging.judge(lambda answer, reference: verdict, name="odd")
     with pytest.raises(
         InvalidTypeError, match=r"^`odd` must return True or False for each of 1 pairs of answers, got "
     ):
         judge(np.array(["a"], dtype=object), "b")
-    judge = hf.judge(lambda pairs: [True, True], name="odd", batched=True)
+    judge = hf.judging.judge(lambda pairs: [True, True], name="odd", batched=True)
     with pytest.raises(
         InvalidValueError, match=r"^`odd` must return True or False for each of 1 pairs of answers, got 2"
     ):
@@ -305,25 +312,25 @@ def test_a_verdict_that_is_no_boolean_is_refused(verdict: Any) -> None:
 @pytest.mark.parametrize(
     ("make", "argument"),
     [
-        (lambda: hf.judge(3), "function"),  # type: ignore[arg-type]
-        (lambda: hf.judge(3, name="a"), "function"),  # type: ignore[arg-type]
-        (lambda: hf.judge(never, name=" "), "name"),
-        (lambda: hf.judge(never, name="a\nb"), "name"),
-        (lambda: hf.judge(never, batched=1), "batched"),  # type: ignore[arg-type]
-        (lambda: hf.judge(never, errors=0.05), "errors"),  # type: ignore[arg-type]
-        (lambda: hf.same_meaning("model", 0.5), "encode"),  # type: ignore[arg-type]
-        (lambda: hf.same_meaning(letters, 1.5), "threshold"),
-        (lambda: hf.same_meaning(letters, float("nan")), "threshold"),
-        (lambda: hf.entails(contains, -0.1), "threshold"),
-        (lambda: hf.entails(contains, both_ways="yes"), "both_ways"),  # type: ignore[arg-type]
-        (lambda: hf.llm_judge(3), "model"),
-        (lambda: hf.llm_judge("gpt"), "spec"),
-        (lambda: hf.llm_judge(str, question=""), "question"),
-        (lambda: hf.llm_judge(str, prompt="Are {answer} and {other} the same?"), "prompt"),
-        (lambda: hf.llm_judge(str, prompt="Is {answer} right?"), "prompt"),
-        (lambda: hf.llm_judge(str, prompt="{answer} {reference}", question="How tall?"), "prompt"),
-        (lambda: hf.llm_judge(str, prompt="{answer} {reference} {question}"), "prompt"),
-        (lambda: hf.llm_judge(str, prompt="{answer} {reference} {"), "prompt"),
+        (lambda: hf.judging.judge(3), "function"),  # type: ignore[arg-type]
+        (lambda: hf.judging.judge(3, name="a"), "function"),  # type: ignore[arg-type]
+        (lambda: hf.judging.judge(never, name=" "), "name"),
+        (lambda: hf.judging.judge(never, name="a\nb"), "name"),
+        (lambda: hf.judging.judge(never, batched=1), "batched"),  # type: ignore[arg-type]
+        (lambda: hf.judging.judge(never, errors=0.05), "errors"),  # type: ignore[arg-type]
+        (lambda: hf.judging.same_meaning("model", 0.5), "encode"),  # type: ignore[arg-type]
+        (lambda: hf.judging.same_meaning(letters, 1.5), "threshold"),
+        (lambda: hf.judging.same_meaning(letters, float("nan")), "threshold"),
+        (lambda: hf.judging.entails(contains, -0.1), "threshold"),
+        (lambda: hf.judging.entails(contains, both_ways="yes"), "both_ways"),  # type: ignore[arg-type]
+        (lambda: hf.judging.llm_judge(3), "model"),
+        (lambda: hf.judging.llm_judge("gpt"), "spec"),
+        (lambda: hf.judging.llm_judge(str, question=""), "question"),
+        (lambda: hf.judging.llm_judge(str, prompt="Are {answer} and {other} the same?"), "prompt"),
+        (lambda: hf.judging.llm_judge(str, prompt="Is {answer} right?"), "prompt"),
+        (lambda: hf.judging.llm_judge(str, prompt="{answer} {reference}", question="How tall?"), "prompt"),
+        (lambda: hf.judging.llm_judge(str, prompt="{answer} {reference} {question}"), "prompt"),
+        (lambda: hf.judging.llm_judge(str, prompt="{answer} {reference} {"), "prompt"),
     ],
 )
 def test_what_makes_no_judge_is_refused_at_once(make: Any, argument: str) -> None:
@@ -333,14 +340,14 @@ def test_what_makes_no_judge_is_refused_at_once(make: Any, argument: str) -> Non
 
 def test_a_judge_keeps_its_name_and_errors_as_an_agreement() -> None:
     errors = judge_errors(100, 1, 2)
-    judge = hf.judge(never, errors=errors)
+    judge = hf.judging.judge(never, errors=errors)
     assert isinstance(judge, Judge)
     agree = as_agreement(judge)
     assert isinstance(agree, UserAgreement)  # it cannot be stored by its name alone
     assert (agree.name, agree.errors) == ("never", errors)
     for rule in ("same_top_class", "within(0.1)", "same_answer", "same_number()"):
         assert as_agreement(rule).errors is None
-    numbers = hf.judge(hf.same_number(0.5), errors=errors)
+    numbers = hf.judging.judge(hf.judging.same_number(0.5), errors=errors)
     assert (numbers.name, numbers.errors) == ("same_number(0.5)", errors)
     assert numbers(np.array(["84.5 m", "85"], dtype=object), "84").tolist() == [True, False]
 
@@ -358,7 +365,7 @@ def test_a_language_model_that_words_its_answer_anew_is_certified() -> None:
         name: hf.certify(context, selected, radius=2, agree=name).rate for name in ("same_answer", "same_number()")
     }
     assert rates == {"same_answer": 0.25, "same_number()": 0.5}
-    judge = hf.judge(lambda answer, reference: reference.split()[0] in answer, name="has the height")
+    judge = hf.judging.judge(lambda answer, reference: reference.split()[0] in answer, name="has the height")
     certificate = hf.certify(context, selected, radius=2, agree=judge)
     assert (certificate.rate, certificate.agree, certificate.prediction) == (0.5, "has the height", "84 m")
 
@@ -375,11 +382,13 @@ def test_the_cosine_decides_and_the_threshold_is_inclusive() -> None:
         return [vectors[answer] for answer in answers]
 
     answers = np.array(list(vectors), dtype=object)
-    judged = {threshold: hf.same_meaning(encode, threshold)(answers, "x").tolist() for threshold in (1, 0.6, 0.61, -1)}
+    judged = {
+        threshold: hf.judging.same_meaning(encode, threshold)(answers, "x").tolist() for threshold in (1, 0.6, 0.61, -1)
+    }
     assert judged[1] == judged[0.61] == [True, True, True, False, False, False, False]
     assert judged[0.6] == [True, True, True, True, False, False, False]
     assert judged[-1] == [True, True, True, True, True, False, False]
-    assert hf.same_meaning(encode, -1)(answers, "none").tolist() == [False] * 5 + [True, False]
+    assert hf.judging.same_meaning(encode, -1)(answers, "none").tolist() == [False] * 5 + [True, False]
 
 
 def test_entailment_is_asked_both_ways_unless_told_otherwise() -> None:
@@ -390,23 +399,23 @@ def test_entailment_is_asked_both_ways_unless_told_otherwise() -> None:
         return [0.5 if hypothesis in premise else 0.4 for premise, hypothesis in pairs]
 
     answers = np.array(["84 m tall", "84", "80"], dtype=object)
-    assert hf.entails(score)(answers, "84 m").tolist() == [False, False, False]
+    assert hf.judging.entails(score)(answers, "84 m").tolist() == [False, False, False]
     forth = [("84 m tall", "84 m"), ("84", "84 m"), ("80", "84 m")]
     assert asked == forth + [pair[::-1] for pair in forth]
-    assert hf.entails(score, both_ways=False)(answers, "84 m").tolist() == [True, False, False]
-    assert hf.entails(score, 0.4)(answers, "84 m").all()
+    assert hf.judging.entails(score, both_ways=False)(answers, "84 m").tolist() == [True, False, False]
+    assert hf.judging.entails(score, 0.4)(answers, "84 m").all()
 
 
 @pytest.mark.parametrize("numbers", [[[0.5, 0.5]], [0.5], [1.5, 0.5], [np.nan, 0.5], [-0.1, 0.1], ["a", "b"], None])
 def test_scores_that_are_no_probabilities_are_refused(numbers: Any) -> None:
     with pytest.raises((ModelError, InvalidTypeError), match=r"^`score` must return "):
-        hf.entails(lambda pairs: numbers)(np.array(["a"], dtype=object), "b")
+        hf.judging.entails(lambda pairs: numbers)(np.array(["a"], dtype=object), "b")
 
 
 @pytest.mark.parametrize("vectors", [[1.0, 2.0], [[1.0]], [[1.0], [np.inf]], [[1.0], [1.0, 2.0]], [["a"], ["b"]]])
 def test_embeddings_of_another_shape_are_refused(vectors: Any) -> None:
     with pytest.raises((ModelError, InvalidTypeError, InvalidValueError), match=r"^`encode` must return "):
-        hf.same_meaning(lambda answers: vectors, 0.5)(np.array(["a"], dtype=object), "b")
+        hf.judging.same_meaning(lambda answers: vectors, 0.5)(np.array(["a"], dtype=object), "b")
 
 
 # -- the errors of a judge --------------------------------------------------------------------------
@@ -547,7 +556,7 @@ def test_counts_that_contradict_each_other_are_refused(counts: Any, argument: st
 def test_a_certificate_of_a_rule_is_read_back_and_confirmed() -> None:
     passages = ["The tower is 84 m tall.", "There is much rain.", "The annex is 80 m tall."]
     context = hf.mask_context(lambda prompt: "80 m" if "annex" in prompt else "It's 84", passages, question="Height?")
-    agree = hf.accepted_answers(["84 m", "It's 84"])
+    agree = hf.judging.accepted_answers(["84 m", "It's 84"])
     certificate = hf.certify(context, [0], radius=2, agree=agree, reference="84 m")
     assert (certificate.rate, certificate.agree) == (0.5, """accepted_answers(['84 m', "It's 84"])""")
     stored = hf.Certificate.from_json(certificate.to_json())

@@ -227,7 +227,7 @@ def test_the_masks_of_all_looks_are_one_stream(
     price: CallPrice | None, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reference, "_PORTION_BYTES", most)
-    nearby, looks = hf.Additions(SELECTED, 9), (23, 30, 34, 60)
+    nearby, looks = hf.neighborhood.Additions(SELECTED, 9), (23, 30, 34, 60)
     procedure = Procedure.check(hf.certify, "single", {"rng": 0}, radii=[9])
     with procedure.about(Evaluator(Device(), price=price), SELECTED) as (evaluator, mask, bound):
         prediction = reference.Reference(evaluator, mask, bound)

@@ -14,8 +14,8 @@ from holdfast import neighborhood
 from holdfast.certification import shared_draws
 from holdfast.certification.shared_draws import SizeChain
 from holdfast.completions import nearby_rows
+from holdfast.distributions.distribution import as_neighborhood
 from holdfast.evaluation import Evaluator
-from holdfast.laws.law import as_neighborhood
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood, share_of_masks
 
 LAWS = ("additions", "removals", "swaps", "bernoulli(0.3)", "bernoulli(0.001)", "bernoulli(0.999)", "completions")

@@ -48,7 +48,7 @@ def test_answers_are_those_of_the_prompt_with_the_shown_passages() -> None:
 
 @pytest.mark.parametrize("radius", [1, 2, 3])
 def test_the_rate_of_citations_is_the_share_of_contexts_that_keep_the_answer(radius: int) -> None:
-    cited = hf.read_citations("84 metres [2].", n_passages=5)
+    cited = hf.judging.read_citations("84 metres [2].", n_passages=5)
     certificate = hf.certify(CONTEXT, cited, radius=radius, reference="84 metres")
     masks = list(neighbors(cited, radius))
     kept = sum("84" in said(mask) for mask in masks)
@@ -59,7 +59,7 @@ def test_the_rate_of_citations_is_the_share_of_contexts_that_keep_the_answer(rad
 
 
 def test_the_answer_that_a_user_saw_is_compared_as_answers_are() -> None:
-    cited = hf.read_citations("[2]", n_passages=5)
+    cited = hf.judging.read_citations("[2]", n_passages=5)
     as_seen = hf.certify(CONTEXT, cited, radius=2, reference="84  METRES")
     assert as_seen.n_agreed == hf.certify(CONTEXT, cited, radius=2, reference="84 metres").n_agreed
     assert (as_seen.reference, as_seen.prediction, as_seen.agree) == ("84  METRES", "84  METRES", "same_answer")
@@ -117,9 +117,12 @@ def test_lists_of_prompts_and_other_comparisons_are_taken() -> None:
         return [reads(prompt) for prompt in prompts]
 
     context = hf.mask_context(many, PASSAGES, question=QUESTION, batched=True, batch_size=2)
-    cited = hf.read_citations("[2]", n_passages=5)
+    cited = hf.judging.read_citations("[2]", n_passages=5)
     masks = list(neighbors(cited, 4))
-    for agree, n_kept in ((hf.same_answer, 0), (hf.same_number(1), sum("84" in said(mask) for mask in masks))):
+    for agree, n_kept in (
+        (hf.judging.same_answer, 0),
+        (hf.judging.same_number(1), sum("84" in said(mask) for mask in masks)),
+    ):
         certificate = hf.certify(context, cited, radius=4, reference="It is 84 m", agree=agree)
         assert (certificate.n_agreed, certificate.agree) == (n_kept, agree.name)
         assert certificate.consistent == (n_kept > 0)
@@ -128,7 +131,7 @@ def test_lists_of_prompts_and_other_comparisons_are_taken() -> None:
 
 def test_a_context_brings_its_own_answer_to_agree_with() -> None:
     context = hf.mask_context(reads, PASSAGES, question=QUESTION, reference=" 84 metres ")
-    cited = hf.read_citations("[2]", n_passages=5)
+    cited = hf.judging.read_citations("[2]", n_passages=5)
     assert context.reference == "84 metres"
     for radius in (1, 4):
         own = hf.certify(context, cited, radius=radius)
@@ -332,9 +335,9 @@ def write_plainly(question: str, passages: Any) -> str:
 def test_citations_are_read_as_people_write_them(answer: str, cited: list[int] | None) -> None:
     if cited is None:
         with pytest.raises(HoldfastError, match=r"`answer` must cite passages from 1 to 5, got \[0\]"):
-            hf.read_citations(answer, n_passages=5)
+            hf.judging.read_citations(answer, n_passages=5)
     else:
-        assert (np.flatnonzero(hf.read_citations(answer, n_passages=5)) + 1).tolist() == cited
+        assert (np.flatnonzero(hf.judging.read_citations(answer, n_passages=5)) + 1).tolist() == cited
 
 
 @pytest.mark.parametrize(
@@ -374,4 +377,4 @@ def test_what_is_no_context_is_refused_in_words(wrong: dict[str, Any], message: 
     with pytest.raises(HoldfastError, match=message):
         hf.mask_context(asked.pop("model"), asked.pop("passages"), **asked)(np.ones((1, 5), dtype=bool))
     with pytest.raises(HoldfastError, match="`answer` must be a text"):
-        hf.read_citations(3, n_passages=2)  # type: ignore[arg-type]
+        hf.judging.read_citations(3, n_passages=2)  # type: ignore[arg-type]

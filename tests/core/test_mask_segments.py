@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import Certificate, InvalidTypeError, InvalidValueError, ModelError, certify
+from holdfast import Certificate, certify
+from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.masking.text.mask_text import mask_text
 from holdfast.masking.text.strings import normalise_answer
 from tests.helpers.contracts import bits, check_masked_model

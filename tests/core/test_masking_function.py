@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from holdfast import InvalidTypeError, InvalidValueError, MaskedModel, certify, lookup_table, mask_function, within
+from holdfast import MaskedModel, certify, lookup_table, mask_function
+from holdfast.agreement import within
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from tests.helpers.contracts import bits, check_masked_model
 from tests.helpers.fakes import all_masks, label_table, score_table
 from tests.helpers.oracles import exact_rate

@@ -232,7 +232,7 @@ def test_the_interval_of_chernoff_holds_and_is_within_hoeffding_s(n, rate, confi
 
 
 def test_a_mean_beyond_its_range_has_no_interval():
-    with pytest.raises(hf.InvalidValueError, match="`mean` must be a number from 0 to 1"):
+    with pytest.raises(hf.errors.InvalidValueError, match="`mean` must be a number from 0 to 1"):
         chernoff(1.2, 5)
 
 
@@ -408,9 +408,9 @@ def test_bad_questions_are_refused():
     "subjects", [None, 3, [(score_table(3), np.ones(3, dtype=bool))]], ids=["none", "number", "pairs"]
 )
 def test_subjects_must_be_functions(subjects):
-    with pytest.raises(hf.InvalidTypeError, match="`subjects` must be functions that return a pair"):
+    with pytest.raises(hf.errors.InvalidTypeError, match="`subjects` must be functions that return a pair"):
         hf.mean_curve(subjects, radii=[1])
-    with pytest.raises(hf.InvalidValueError, match="got none"):
+    with pytest.raises(hf.errors.InvalidValueError, match="got none"):
         hf.mean_curve([], radii=[1])
 
 
@@ -426,5 +426,5 @@ def test_progress_is_told_after_every_input_and_changes_nothing():
 
 def test_a_mean_has_no_canonical_key() -> None:
     model = hf.mask_function(lambda masks: masks[:, 0], n_features=4)
-    with pytest.raises(hf.InvalidValueError, match="`rng` must be a seed, a generator or None"):
+    with pytest.raises(hf.errors.InvalidValueError, match="`rng` must be a seed, a generator or None"):
         hf.mean_curve([lambda: (model, [0])], radii=[1], rng="canonical")

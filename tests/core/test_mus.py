@@ -30,7 +30,7 @@ def hostile_table(rng: np.random.Generator, n_features: int) -> hf.MaskedModel:
     return hf.lookup_table(np.eye(n_classes)[winners], n_features=n_features)
 
 
-def check_is_safe(smoothed: hf.SmoothedModel, model: hf.MaskedModel, selected: np.ndarray) -> list[int]:
+def check_is_safe(smoothed: hf.smoothing.SmoothedModel, model: hf.MaskedModel, selected: np.ndarray) -> list[int]:
     """Every radius of both criteria against all masks; returns the radii of additions."""
     winners = bank_votes(model, smoothed.bank).argmax(axis=1)
     full, radii = np.ones_like(selected), []
@@ -138,7 +138,7 @@ def test_it_costs_one_call_per_level_and_point():
 def test_smoothing_only_the_unselected_features_certifies_their_revelation():
     constant = hf.mask_function(lambda masks: np.tile([1.0, 0.0], (len(masks), 1)), n_features=12)
     selected = np.arange(12) < 4
-    keep = hf.selective_keep(~selected, 0.125)
+    keep = hf.smoothing.selective_keep(~selected, 0.125)
     hard = hf.certify_mus(constant, selected, keep_probability=keep, rng=0)
     assert (hard.radius, hard.removal_radius) == (3, 0)
     assert str(hard) == "Proven for the smoothed model: revealing up to 3 more features never changes the prediction 0."

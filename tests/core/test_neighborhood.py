@@ -1,4 +1,4 @@
-"""Neighbourhoods against enumeration of their definitions, and their draws against the uniform law."""
+"""Neighbourhoods against enumeration of their definitions, and their draws against the uniform distribution."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from numpy.typing import NDArray
 
-from holdfast import Additions, InvalidTypeError, InvalidValueError, Removals, Swaps
-from holdfast.neighborhood import NEIGHBORHOODS, _cumulative, _smallest_keys
+from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.neighborhood import NEIGHBORHOODS, Additions, Removals, Swaps, _cumulative, _smallest_keys
 from holdfast.types import Masks
 from tests.helpers import strategies
 from tests.helpers.contracts import LEAST_P_VALUE, bits, check_neighborhood, check_set, check_uniform, chi_square, codes
@@ -365,7 +365,7 @@ def test_large_sizes_are_exact(kind: Any, n_features: int, radius: int) -> None:
 
 @kinds
 @pytest.mark.parametrize(("n_features", "radius"), [(40, 3), (196, 40), (2000, 300), (2000, 2000)])
-def test_the_law_of_the_distance_is_that_of_exact_binomials(kind: Any, n_features: int, radius: int) -> None:
+def test_the_distribution_of_the_distance_is_that_of_exact_binomials(kind: Any, n_features: int, radius: int) -> None:
     nearby = kind(np.arange(n_features) % 4 == 1, radius)
     counts = [nearby.exactly(k).size for k in range(nearby.effective_radius + 1)]
     cumulative = np.cumsum(np.array([float(Fraction(c, nearby.size)) for c in counts]))

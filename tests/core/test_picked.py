@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from holdfast import InvalidValueError, certify, mask_function
+from holdfast import certify, mask_function
+from holdfast.errors import InvalidValueError
 from holdfast.plans import make_plan
 from holdfast.plans.design import probabilities
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import holdfast as hf
-from holdfast import InvalidTypeError, InvalidValueError
 from holdfast.bounds import hoeffding_draws
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.plans import PLANS, make_plan, plan_samples
 from holdfast.plans.catalog import find_design
 from holdfast.plans.plan import share_risk
@@ -234,7 +234,7 @@ def test_a_confidence_next_to_one_is_planned_or_refused_and_never_hangs(plan: st
     code = (
         "import holdfast as hf\n"
         f"try: told = hf.plan_samples(tolerance=0.3, confidence={confidence}, plan='{plan}')\n"
-        "except hf.InvalidValueError as error: print(error)\n"
+        "except hf.errors.InvalidValueError as error: print(error)\n"
         "else: print(told.max_draws)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=True)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast import Evaluator, InvalidTypeError, calibrate, certify, certify_hard, mean_curve
+from holdfast import Evaluator, calibrate, certify, certify_hard, mean_curve
+from holdfast.errors import InvalidTypeError
 from holdfast.terminal import TerminalBar, as_progress, search_bar, watching_search, without_bars
 from tests.helpers.fakes import all_masks, score_table
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from holdfast import clopper_pearson
+from holdfast.bounds import clopper_pearson
 from holdfast.plans import Design
 from holdfast.plans.design import ROUNDING, ROUNDING_PER_DRAW
 from holdfast.plans.proof import _arcsine_bound, _Pieces, bound_miss_probability

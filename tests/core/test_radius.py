@@ -10,14 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import (
-    InvalidTypeError,
-    InvalidValueError,
-    RadiusCertificate,
-    RadiusStep,
-    certified_radius,
-    mask_function,
-)
+from holdfast import RadiusCertificate, certified_radius, mask_function
+from holdfast.certification import RadiusStep
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.plans import rate_test
 from tests.helpers import strategies
 from tests.helpers.fakes import Recorded, label_table, score_table

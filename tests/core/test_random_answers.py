@@ -170,7 +170,7 @@ def test_a_recheck_compares_two_samples_and_does_not_repeat_the_draws(verb: str)
     assert not before & {number for _, number in model.asked}
     assert "two samples were compared" in check.explain()
     assert "a new sample agrees" in str(check)
-    assert hf.Recheck.from_json(check.to_json()) == check
+    assert hf.certification.Recheck.from_json(check.to_json()) == check
 
 
 @pytest.mark.parametrize(("verb", "words"), [("certify", "agreed as stated"), ("radii", "agreed as stated")])
@@ -228,7 +228,9 @@ def test_no_list_of_masks_proves_anything_of_random_answers() -> None:
 
 def test_nothing_that_is_stated_may_be_left_out() -> None:
     model = RandomAnswers(lambda mask: 0.97)
-    judge = hf.judge(lambda answer, reference: answer == reference, name="same", errors=hf.judge_errors(50, 5, 0))
+    judge = hf.judging.judge(
+        lambda answer, reference: answer == reference, name="same", errors=hf.judging.judge_errors(50, 5, 0)
+    )
     certificate = hf.certify(model, SELECTED, radius=3, answers="random", agree=judge, rng=0)
     assert hf.recheck(model, certificate, agree=judge).confirmed
     edited = hf.Certificate.from_json(json.dumps(json.loads(certificate.to_json()) | {"judge_errors": None}))
@@ -263,7 +265,9 @@ def test_a_mean_curve_asks_explanations_that_need_not_have_the_reference() -> No
 
 @pytest.mark.parametrize("options", [{"rate_kind": "worst_size"}, {"rate_kind": "worst_size_lower"}])
 def test_what_people_labelled_is_about_one_rate(options: Any) -> None:
-    judge = hf.judge(lambda answer, reference: answer == reference, name="same", errors=hf.judge_errors(50, 5, 0))
+    judge = hf.judging.judge(
+        lambda answer, reference: answer == reference, name="same", errors=hf.judging.judge_errors(50, 5, 0)
+    )
     model = RandomAnswers(lambda mask: 0.97)
     with pytest.raises(HoldfastError, match="`agree` must have no `errors` here"):
         hf.certify(model, SELECTED, radius=2, answers="random", agree=judge, **options)

@@ -65,8 +65,8 @@ def truth(model: Filled, radius: int, kind: str = "additions", **options: Any) -
 
 
 def test_the_fake_draws_what_is_hidden() -> None:
-    assert isinstance(filled(0, 3), hf.Completing)
-    assert not isinstance(hf.lookup_table([0, 1], n_features=1), hf.Completing)
+    assert isinstance(filled(0, 3), hf.types.Completing)
+    assert not isinstance(hf.lookup_table([0, 1], n_features=1), hf.types.Completing)
 
 
 # -- rows -------------------------------------------------------------------------------------------
@@ -406,7 +406,7 @@ def test_a_certified_prefix_is_sufficient_with_the_probability_asked_for() -> No
             assert step.answer == (rate >= Fraction(3, 4))
         assert stable.size == min(step.size for step in stable.trail if step.answer)
         n_smaller += stable.size < 4
-        assert hf.StableSelection.from_json(stable.to_json()) == stable
+        assert hf.certification.StableSelection.from_json(stable.to_json()) == stable
     assert n_smaller > 10
     with pytest.raises(HoldfastError, match="`radius` must be a whole number ≥ 1"):
         hf.stabilize(hf.lookup_table([0, 1], n_features=1), [1.0], min_rate=0.9, radius=0)
@@ -551,14 +551,19 @@ def test_nothing_hard_is_said_of_the_explanation_alone_unless_all_completions_ke
     assert hf.HardCertificate.from_json(stable.to_json()) == stable
 
 
-# -- with laws of what is revealed --------------------------------------------------------------------
+# -- with distributions of what is revealed --------------------------------------------------------------------
 
-LAWS = (hf.Bernoulli(0.3), hf.Bernoulli([0.5, 0.1, 0.6, 0.3]), hf.Weighted([1, 1, 2, 4]), hf.Grouped([[1, 2], 3]))
+DISTRIBUTIONS = (
+    hf.distributions.Bernoulli(0.3),
+    hf.distributions.Bernoulli([0.5, 0.1, 0.6, 0.3]),
+    hf.distributions.Weighted([1, 1, 2, 4]),
+    hf.distributions.Grouped([[1, 2], 3]),
+)
 
 
-def truth_by_law(model: Filled, law: Any, radius: int | None = None) -> Fraction:
+def truth_by_distribution(model: Filled, distribution: Any, radius: int | None = None) -> Fraction:
     """Σ P(mask) · share of completions that keep the label of the full input."""
-    nearby = law(SELECTED, radius)
+    nearby = distribution(SELECTED, radius)
     masks = np.concatenate(list(nearby.enumerate(100)))
     masses = [Fraction(1)] * len(masks) if nearby.is_uniform else nearby.masses(masks)
     kept = model.table[masks @ (1 << np.arange(4))].sum(axis=1).tolist()
@@ -567,14 +572,16 @@ def truth_by_law(model: Filled, law: Any, radius: int | None = None) -> Fraction
 
 
 @pytest.mark.parametrize("radius", [None, 1])
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
-def test_completions_are_drawn_independently_of_masks_of_any_law(law: Any, radius: int | None) -> None:
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=lambda distribution: distribution.name)
+def test_completions_are_drawn_independently_of_masks_of_any_distribution(
+    distribution: Any, radius: int | None
+) -> None:
     few, many = filled(3, 3), filled(4, 300)
-    exact = hf.certify(few, SELECTED, radius=radius, neighborhood=law, tolerance=0.05, rng=0)
-    assert (exact.exact, exact.rate) == (True, float(truth_by_law(few, law, radius)))
-    drawn = hf.certify(many, SELECTED, radius=radius, neighborhood=law, rng=0)
+    exact = hf.certify(few, SELECTED, radius=radius, neighborhood=distribution, tolerance=0.05, rng=0)
+    assert (exact.exact, exact.rate) == (True, float(truth_by_distribution(few, distribution, radius)))
+    drawn = hf.certify(many, SELECTED, radius=radius, neighborhood=distribution, rng=0)
     assert not drawn.exact
-    assert drawn.interval.low <= truth_by_law(many, law, radius) <= drawn.interval.high
+    assert drawn.interval.low <= truth_by_distribution(many, distribution, radius) <= drawn.interval.high
     for model, certificate in ((few, exact), (many, drawn)):
         assert hf.recheck(model, certificate).confirmed
         assert hf.Certificate.from_json(certificate.to_json()) == certificate
@@ -582,8 +589,8 @@ def test_completions_are_drawn_independently_of_masks_of_any_law(law: Any, radiu
     assert "drawn from 300 completions" in drawn.explain()
 
 
-def test_draws_of_a_law_and_a_completion_follow_the_product_of_both() -> None:
-    nearby = CompletedNeighborhood(hf.Bernoulli(0.3)(SELECTED, None), 3)
+def test_draws_of_a_distribution_and_a_completion_follow_the_product_of_both() -> None:
+    nearby = CompletedNeighborhood(hf.distributions.Bernoulli(0.3)(SELECTED, None), 3)
     n = 4000
     rows = nearby.sample(n, np.random.default_rng(1))
     counts = Counter(zip(map(tuple, rows[:, :4].tolist()), numbers_of(rows, 4).tolist(), strict=True))
@@ -610,10 +617,10 @@ def test_curves_over_probabilities_draw_completions_too() -> None:
     model = filled(6, 200)
     curve = hf.certify_probabilities(model, SELECTED, probabilities=[0.2, 0.6], rng=0)
     for p in (0.2, 0.6):
-        truth_at = truth_by_law(model, hf.Bernoulli(p))
+        truth_at = truth_by_distribution(model, hf.distributions.Bernoulli(p))
         assert curve[p].interval.low <= truth_at <= curve[p].interval.high
     assert hf.recheck(model, curve).confirmed
-    stable = hf.stabilize(model, [4, 3, 2, 1], min_rate=0.6, neighborhood=hf.Bernoulli(0.5), rng=0)
+    stable = hf.stabilize(model, [4, 3, 2, 1], min_rate=0.6, neighborhood=hf.distributions.Bernoulli(0.5), rng=0)
     assert hf.recheck(model, stable).confirmed
 
 
@@ -621,8 +628,15 @@ def test_whoever_watches_sees_pairs_counted() -> None:
     seen: list[Any] = []
     exact = hf.certify(filled(3, 3), SELECTED, radius=1, tolerance=0.05, on_look=seen.append, rng=0)
     assert (seen[-1].n_evaluated, seen[-1].exact) == (exact.n_evaluated, True)
-    law: list[Any] = []
-    hf.certify(filled(3, 3), SELECTED, neighborhood=hf.Bernoulli(0.3), tolerance=0.05, on_look=law.append, rng=0)
-    assert law[-1].n_evaluated == 24
-    with pytest.raises(hf.InvalidTypeError, match="`on_look` must be a function of a Look"):
+    distribution: list[Any] = []
+    hf.certify(
+        filled(3, 3),
+        SELECTED,
+        neighborhood=hf.distributions.Bernoulli(0.3),
+        tolerance=0.05,
+        on_look=distribution.append,
+        rng=0,
+    )
+    assert distribution[-1].n_evaluated == 24
+    with pytest.raises(hf.errors.InvalidTypeError, match="`on_look` must be a function of a Look"):
         hf.certify(filled(3, 3), SELECTED, radius=1, on_look=3)  # type: ignore[arg-type]

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast import InvalidTypeError, InvalidValueError, certify
+from holdfast import certify
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.randomness import stream, stream_key
 from tests.helpers.contracts import LEAST_P_VALUE, chi_square
 from tests.helpers.fakes import score_table

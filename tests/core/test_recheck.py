@@ -41,7 +41,7 @@ MADE: dict[str, Callable[[], Any]] = {
     "exactly": lambda: hf.certify(TABLE, SELECTED, radius=5, rate_kind="exactly", rng=3),
     "worst size": lambda: hf.certify(TABLE, np.arange(12) < 1, radius=8, rate_kind="worst_size", rng=3),
     "swaps": lambda: hf.certify(TABLE, SELECTED, radius=3, neighborhood="swaps", rng=3),
-    "within": lambda: hf.certify(TABLE, SELECTED, radius=5, agree=hf.within(0.5), rng=3),
+    "within": lambda: hf.certify(TABLE, SELECTED, radius=5, agree=hf.agreement.within(0.5), rng=3),
     "canonical": lambda: hf.certify(TABLE, SELECTED, radius=5, rng="canonical"),
     "curve": lambda: hf.certify_radii(TABLE, SELECTED, radii=[1, 5, 7], rng=3),
     "simultaneous curve": lambda: hf.certify_radii(TABLE, SELECTED, radii=[2, 5, 7], simultaneous=True, rng=3),
@@ -83,7 +83,7 @@ def test_a_result_read_back_is_confirmed_by_its_model(name: str) -> None:
     assert again.confirmed
     assert str(again).startswith("Confirmed: asked again, the model gives the same result")
     assert str(again.repeated) == str(made)
-    assert hf.Recheck.from_json(again.to_json()) == again
+    assert hf.certification.Recheck.from_json(again.to_json()) == again
     assert again.not_identified == ()
     undrawn = name in UNDRAWN or isinstance(made, (hf.Witness, hf.Attribution))
     assert again.canonical is (None if undrawn else "canonical" in name)
@@ -166,7 +166,7 @@ def test_no_edit_of_any_field_is_confirmed(name: str) -> None:
         try:
             forged = type(made).from_json(text)
             verdict = hf.recheck(model_of(name), forged)
-        except (hf.InvalidValueError, hf.InvalidTypeError):
+        except (hf.errors.InvalidValueError, hf.errors.InvalidTypeError):
             continue
         # Another question may have this very answer: what is confirmed then is what it gives.
         if verdict.confirmed and isinstance(made, hf.Witness) and path[0] == "selected":
@@ -214,14 +214,14 @@ def test_a_fingerprint_that_is_removed_is_missed_in_the_verdict() -> None:
 
 def test_a_name_that_comes_twice_is_refused() -> None:
     text = hf.certify(TABLE, SELECTED, radius=5, rng=3).to_json()
-    with pytest.raises(hf.InvalidValueError, match="'n_agreed' comes twice"):
+    with pytest.raises(hf.errors.InvalidValueError, match="'n_agreed' comes twice"):
         hf.Certificate.from_json(text.replace('"n_agreed":', '"n_agreed": 1, "n_agreed":', 1))
 
 
 def test_a_part_of_a_curve_or_a_comparison_is_confirmed_with_the_whole() -> None:
-    with pytest.raises(hf.InvalidValueError, match="must be the whole curve"):
+    with pytest.raises(hf.errors.InvalidValueError, match="must be the whole curve"):
         hf.recheck(TABLE, MADE["curve"]()[5])
-    with pytest.raises(hf.InvalidValueError, match="must be the whole comparison"):
+    with pytest.raises(hf.errors.InvalidValueError, match="must be the whole comparison"):
         hf.recheck(TABLE, MADE["compared in pairs"]().curve("a")[5])
 
 
@@ -242,7 +242,7 @@ def test_a_smoothed_model_is_confirmed_whatever_it_remembers() -> None:
     assert not again.compares_cost
     votes = hf.certify_mus(smoothed, SELECTED)
     assert hf.recheck(smoothed, votes).confirmed
-    with pytest.raises(hf.InvalidValueError, match="must be the smoothed model itself"):
+    with pytest.raises(hf.errors.InvalidValueError, match="must be the smoothed model itself"):
         hf.recheck(STEADY, votes)
 
 
@@ -260,11 +260,11 @@ def test_a_budget_too_large_to_compute_anew_is_read_back_by_its_counts_alone() -
     found = hf.certified_radius(TABLE, SELECTED, min_rate=0.6, radii=[5], rng=3)
     text = json.dumps(json.loads(found.to_json()) | {"max_draws": 10**6})
     assert hf.RadiusCertificate.from_json(text).max_draws == 10**6
-    with pytest.raises(hf.InvalidValueError, match="`max_draws` must be from 1 to"):
+    with pytest.raises(hf.errors.InvalidValueError, match="`max_draws` must be from 1 to"):
         hf.RadiusCertificate.from_json(text.replace(str(10**6), str(10**9)))
     plain = json.loads(text)
     plain["trail"][0]["answer"] = not plain["trail"][0]["answer"]
-    with pytest.raises(hf.InvalidValueError, match="must follow from the counts"):
+    with pytest.raises(hf.errors.InvalidValueError, match="must follow from the counts"):
         hf.RadiusCertificate.from_json(json.dumps(plain))
 
 
@@ -302,7 +302,7 @@ class Named:
 
     n_features = 12
 
-    def __init__(self, provenance: hf.Provenance) -> None:
+    def __init__(self, provenance: hf.types.Provenance) -> None:
         self.provenance = provenance
 
     def __call__(self, masks: Any, /) -> Any:
@@ -310,11 +310,11 @@ class Named:
 
 
 def test_fingerprints_are_compared_where_both_are_known() -> None:
-    cert = hf.certify(Named(hf.Provenance("table", "m1", "x1")), SELECTED, radius=5, rng=3)
-    assert cert.provenance == hf.Provenance("table", "m1", "x1")
-    assert hf.recheck(Named(hf.Provenance("table", "m1", "x1")), cert).confirmed
+    cert = hf.certify(Named(hf.types.Provenance("table", "m1", "x1")), SELECTED, radius=5, rng=3)
+    assert cert.provenance == hf.types.Provenance("table", "m1", "x1")
+    assert hf.recheck(Named(hf.types.Provenance("table", "m1", "x1")), cert).confirmed
     for other in (("table", "m2", "x1"), ("table", "m1", "x2"), ("another fill", "m1", "x1")):
-        assert not hf.recheck(Named(hf.Provenance(*other)), cert).confirmed
+        assert not hf.recheck(Named(hf.types.Provenance(*other)), cert).confirmed
     unknown = hf.recheck(hf.mask_function(lambda masks: TABLE(masks), n_features=12), cert)
     assert unknown.not_identified == ("masking", "model", "input")
 
@@ -330,13 +330,13 @@ def test_a_function_of_the_users_must_be_given_again() -> None:
         return np.abs(outputs - reference).sum(axis=1) < 0.8
 
     cert = hf.certify(TABLE, SELECTED, radius=5, agree=close, rng=3)
-    with pytest.raises(hf.InvalidValueError, match="`agree` must be given"):
+    with pytest.raises(hf.errors.InvalidValueError, match="`agree` must be given"):
         hf.recheck(TABLE, cert)
     assert hf.recheck(TABLE, cert, agree=close).confirmed
 
 
 def test_what_is_no_result_is_refused() -> None:
-    with pytest.raises(hf.InvalidTypeError, match="`result` must be one of Certificate"):
+    with pytest.raises(hf.errors.InvalidTypeError, match="`result` must be one of Certificate"):
         hf.recheck(TABLE, "cert.json")  # type: ignore[arg-type]
 
 
@@ -345,7 +345,7 @@ def test_the_canonical_key_leaves_nothing_to_choose_from() -> None:
         return hf.certify(model, selected, rng="canonical", **({"radius": 5} | question)).rng_key
 
     same = [{"radius": 4}, {"tolerance": 0.1 - 1e-12}, {"tolerance": 0.2}, {"confidence": 0.95}, {"plan": "exact"}]
-    assert {key(), *(key(**question) for question in same), key(agree=hf.within(0.5))} == {key()}
+    assert {key(), *(key(**question) for question in same), key(agree=hf.agreement.within(0.5))} == {key()}
     others = [key(score_table(12, seed=5)), key(selected=OTHER), key(neighborhood="removals"), key(rate_kind="exactly")]
     assert len({key(), *others}) == 5
 
@@ -370,7 +370,7 @@ def test_seeds_cannot_be_shopped_for_under_the_canonical_key() -> None:
 
 def test_texts_that_are_no_results_are_refused() -> None:
     for text in ("[]", "{", '{"schema": []}', '{"schema": "other"}', "3"):
-        with pytest.raises(hf.InvalidValueError):
+        with pytest.raises(hf.errors.InvalidValueError):
             from_any_json(text)
 
 
@@ -395,7 +395,7 @@ HOSTILE: dict[str, tuple[str, dict[str, Any], str]] = {
 @pytest.mark.parametrize(("name", "changes", "reason"), HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_results_are_refused_with_the_reason(name: str, changes: dict[str, Any], reason: str) -> None:
     made = MADE[name]()
-    with pytest.raises(hf.InvalidValueError, match=reason):
+    with pytest.raises(hf.errors.InvalidValueError, match=reason):
         type(made).from_json(json.dumps(json.loads(made.to_json()) | changes))
 
 
@@ -437,7 +437,7 @@ EDITED: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 def test_edited_json_that_contradicts_itself_is_refused(kind: Any, make: Any, changes: dict[str, Any]) -> None:
     text = make().to_json()
     assert kind.from_json(text).to_json() == text
-    with pytest.raises(hf.InvalidValueError, match="is not a true"):
+    with pytest.raises(hf.errors.InvalidValueError, match="is not a true"):
         kind.from_json(json.dumps(json.loads(text) | changes))
 
 

@@ -13,18 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from holdfast import (
-    Attribution,
-    Evaluator,
-    InvalidTypeError,
-    InvalidValueError,
-    Reexplanation,
-    attribute,
-    mask_function,
-    reexplain,
-    top,
-)
+from holdfast import Attribution, Evaluator, attribute, mask_function, reexplain, top
+from holdfast.certification import Reexplanation
 from holdfast.certification.reexplain import bound_mean_of_pairs, mean_overlap
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from tests.helpers import strategies
 from tests.helpers.fakes import Recorded, label_table, score_table
 from tests.helpers.hardest import most_failures

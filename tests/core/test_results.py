@@ -19,8 +19,9 @@ import numpy as np
 import pytest
 
 import holdfast as hf
-from holdfast import Certificate, HardCertificate, InvalidTypeError, InvalidValueError, certify, certify_hard
+from holdfast import Certificate, HardCertificate, certify, certify_hard
 from holdfast.certification.certificate import interval_around
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.plans import Design
 from holdfast.words import exact_share
 from tests.helpers.fakes import label_table, score_table
@@ -48,7 +49,9 @@ ASKED: dict[str, Callable[[], Certificate | HardCertificate]] = {
     "words": lambda: certify(label_table(12, labels=("a cat", "a 'dog'", "ü")), SELECTED, radius=5, rng=1),
     "truth values": lambda: certify(label_table(12, labels=(True, False)), SELECTED, radius=5, rng=1),
     "top set": lambda: certify(SCORES, SELECTED, radius=5, agree="same_top_set(2)", rng=1),
-    "within": lambda: certify(SINGLE, SELECTED, radius=5, agree=hf.within(0.25), rng=np.random.default_rng(7)),
+    "within": lambda: certify(
+        SINGLE, SELECTED, radius=5, agree=hf.agreement.within(0.25), rng=np.random.default_rng(7)
+    ),
     "user's own": lambda: certify(SCORES, SELECTED, radius=5, agree=lambda outputs, _: outputs[:, 0] < 9, rng=1),
     "the paper's plan": lambda: certify(
         SCORES, SELECTED, radius=5, plan="hoeffding", tolerance=0.07, confidence=0.85, rng=1
@@ -494,7 +497,7 @@ import holdfast as hf
 
 model = hf.mask_function(lambda masks: masks.sum(axis=1) > 2, n_features=6)
 selected = np.arange(6) < 3
-cert: hf.Certificate = hf.certify(model, selected, radius=2, tolerance=0.1, agree=hf.same_top_class, rng=0)
+cert: hf.Certificate = hf.certify(model, selected, radius=2, tolerance=0.1, agree=hf.agreement.same_top_class, rng=0)
 hard: hf.HardCertificate = hf.certify_hard(model, selected, radius=2, rng=np.random.default_rng(0))
 low, high = cert.interval
 answers: list[bool] = [cert.holds(0.9), hard.stable, low <= cert.rate <= high]
@@ -502,9 +505,9 @@ again: hf.Certificate = hf.Certificate.from_json(cert.to_json())
 rates: list[float] = [cert.rate, cert.rate_unbiased or 0.0]
 counts: int = cert.n_agreed + cert.n_evaluated + cert.n_calls + hard.radius
 mask: hf.Mask | None = cert.counterexample
-planned: hf.PlannedSamples = hf.plan_samples(selected=selected, radius=2)
+planned: hf.plans.PlannedSamples = hf.plan_samples(selected=selected, radius=2)
 shared: hf.MaskedModel = hf.Evaluator(hf.lookup_table([0, 1, 1, 0], n_features=2))
-print(answers, again == cert, rates, counts, mask, planned, hf.clopper_pearson(3, 4).low, shared)
+print(answers, again == cert, rates, counts, mask, planned, hf.bounds.clopper_pearson(3, 4).low, shared)
 """
 
 
@@ -525,7 +528,7 @@ def test_user_code_passes_strict_type_checks_and_runs(tmp_path: Path) -> None:
 
 def test_a_frame_without_pandas_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(hf.MissingExtraError, match=r"pip install 'holdfast\[report\]'"):
+    with pytest.raises(hf.errors.MissingExtraError, match=r"pip install 'holdfast\[report\]'"):
         hf.certify_radii(CONSTANT, SELECTED, radii=[1, 2], rng=1).to_frame()
 
 

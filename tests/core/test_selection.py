@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import Attribution, InvalidTypeError, InvalidValueError, above, positive, top, top_fraction
+from holdfast import Attribution, above, positive, top, top_fraction
+from holdfast.errors import InvalidTypeError, InvalidValueError
 
 
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=12), st.data())

@@ -30,7 +30,9 @@ STABLE = hf.mask_function(lambda masks: np.tile([1.0, 0.0], (len(masks), 1)), n_
 WRONG = hf.mask_function(scores, n_features=N, classes=CLASSES)
 FICKLE = hf.mask_function(lambda masks: masks[:, 5] | masks[:, 6], n_features=N)
 FILLED = Filled(np.tile(TABLE[:, None], (1, 40)))
-JUDGE = hf.judge(hf.same_answer, name="a careful judge with a long name", errors=hf.judge_errors(50, 5, 1))
+JUDGE = hf.judging.judge(
+    hf.judging.same_answer, name="a careful judge with a long name", errors=hf.judging.judge_errors(50, 5, 1)
+)
 CONTEXT = hf.mask_context(lambda prompt: "84 metres" if "84" in str(prompt) else "no", ["84 m", "x", "y"], question="?")
 
 
@@ -48,7 +50,7 @@ def certificates() -> dict[str, Any]:
         "random fills": hf.certify(FILLED, [0], radius=2, rng=0),
         "nothing selected": hf.certify(STABLE, np.zeros(N, dtype=bool), radius=5, rng=0),
         "clamped": hf.certify(STABLE, FEW, radius=99, rng=0),
-        "law": hf.certify(WRONG, FEW, radius=5, neighborhood=hf.Bernoulli(0.3), rng=0),
+        "law": hf.certify(WRONG, FEW, radius=5, neighborhood=hf.distributions.Bernoulli(0.3), rng=0),
     }
 
 
@@ -104,8 +106,8 @@ def results() -> dict[str, Any]:
         "sampled scores": hf.attribute(WRONG, "shap", n_samples=80, rng=0),
         "planned": hf.plan_samples(),
         "planned, exact": hf.plan_samples(selected=FEW, radius=1),
-        "calibration": hf.plan_calibration(100, min_rate=0.9, share=0.9),
-        "too few": hf.plan_calibration(2, min_rate=0.9, share=0.9),
+        "calibration": hf.certification.plan_calibration(100, min_rate=0.9, share=0.9),
+        "too few": hf.certification.plan_calibration(2, min_rate=0.9, share=0.9),
         "selector": hf.calibrate([STABLE] * 30, [ranking] * 30, radius=3, min_rate=0.8, share=0.8, rng=0),
         "per class": hf.calibrate(
             [STABLE] * 30, [ranking] * 30, radius=3, min_rate=0.8, share=0.8, per_class=True, rng=0
@@ -113,7 +115,7 @@ def results() -> dict[str, Any]:
         "selects all": hf.calibrate([FICKLE] * 30, [ranking] * 30, radius=3, min_rate=0.99, share=0.9, rng=0),
         "confirmed": hf.recheck(STABLE, certificate),
         "not confirmed": hf.recheck(STABLE, other),
-        "neighbourhood": hf.check_neighborhood(hf.Bernoulli(0.3)),
+        "neighbourhood": hf.distributions.check_neighborhood(hf.distributions.Bernoulli(0.3)),
         "accuracy": hf.smoothed_accuracy(lambda one: WRONG, [0, 1], [0, 1], keep_probabilities=[1, 0.5], rng=0),
         "citations": hf.certify_citations(CONTEXT, [1], rng=0),
         "citations, judged": hf.certify_citations(CONTEXT, [1], agree=JUDGE, rng=0),
@@ -190,7 +192,14 @@ def test_a_curve_says_whether_it_may_be_read_as_a_whole() -> None:
 
 
 KINDS = ("uniform", "exactly", "worst_size", "worst_size_lower")
-NEARBY = ("additions", "removals", "swaps", hf.Bernoulli(0.4), hf.Bernoulli([0.3] * N), hf.Weighted([1] * N))
+NEARBY = (
+    "additions",
+    "removals",
+    "swaps",
+    hf.distributions.Bernoulli(0.4),
+    hf.distributions.Bernoulli([0.3] * N),
+    hf.distributions.Weighted([1] * N),
+)
 
 
 @pytest.mark.parametrize(("model", "kind", "law"), list(product((STABLE, WRONG), KINDS, NEARBY)))
@@ -227,7 +236,7 @@ def test_the_longest_that_can_be_said_of_a_certificate_is_still_short() -> None:
             answers=answers,
             rate_kind=kind,
             agree="entails(a long name of a score, 0.5, one way)",
-            judge_errors=hf.judge_errors(50, 5, 1),
+            judge_errors=hf.judging.judge_errors(50, 5, 1),
             consistent=False,
             reference=LONG,
             selected=np.zeros(N, dtype=bool),

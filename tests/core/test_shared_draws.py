@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import Additions, Evaluator, certify, certify_radii, mask_function
+from holdfast import Evaluator, certify, certify_radii, mask_function
 from holdfast.certification.shared_draws import MaskLists
+from holdfast.neighborhood import Additions
 from holdfast.plans import make_plan
 from holdfast.types import Masks
 from tests.helpers.contracts import LEAST_P_VALUE, bits, chi_square

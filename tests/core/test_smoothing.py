@@ -137,7 +137,7 @@ def test_batch_sizes_do_not_matter():
 def test_other_agreements_use_full_shares():
     smoothed, selected = hf.smooth(score_table(8), 0.7, 10, rng=0), np.arange(8) < 3
     table = tabulated(hf.smooth(score_table(8), 0.7, 10, rng=0))
-    asked = {"radius": 5, "agree": hf.within(0.25), "rng": 0}
+    asked = {"radius": 5, "agree": hf.agreement.within(0.25), "rng": 0}
     assert hf.certify(smoothed, selected, **asked).rate == hf.certify(table, selected, **asked).rate
 
 
@@ -155,7 +155,7 @@ def test_smoothing_can_lower_stability():
     model = hf.lookup_table([[0.5, 0.4], [0.5, 0.4], [0.5, 0.9], [0.5, 0.4]], n_features=2)
     selected = np.array([True, False])
     smoothed = hf.smooth(model, 0.5, 64, votes=False, rng=0)
-    asked = {"radius": 1, "agree": hf.within(0.05)}
+    asked = {"radius": 1, "agree": hf.agreement.within(0.05)}
     assert hf.certify(model, selected, **asked).rate == 1
     assert hf.certify(smoothed, selected, **asked).rate == 0.5
 
@@ -180,13 +180,13 @@ def test_the_words_of_a_smoothed_model_tell_banks_apart():
 
 
 def test_adaptive_keep_follows_the_size_of_the_scores():
-    keep = hf.adaptive_keep([0.0, -5.0, 2.0, 2.0], lowest=0.25, highest=1.0)
+    keep = hf.smoothing.adaptive_keep([0.0, -5.0, 2.0, 2.0], lowest=0.25, highest=1.0)
     np.testing.assert_allclose(keep, [0.25, 1.0, 0.625, 0.625])
-    assert hf.adaptive_keep([3.0, 3.0], lowest=0.5).tolist() == [0.5, 0.5]
+    assert hf.smoothing.adaptive_keep([3.0, 3.0], lowest=0.5).tolist() == [0.5, 0.5]
 
 
 def test_selective_keep_leaves_the_rest_whole():
-    bank = hf.smooth(score_table(4), hf.selective_keep([True, False, True, False], 0.5), 64, rng=0).bank
+    bank = hf.smooth(score_table(4), hf.smoothing.selective_keep([True, False, True, False], 0.5), 64, rng=0).bank
     assert bank[:, [1, 3]].all()
     assert not bank[:, [0, 2]].all(axis=0).any()
 
@@ -209,9 +209,9 @@ def test_one_keep_probability_per_feature_is_asked_for():
 
 
 def test_labels_and_single_scores_cannot_vote():
-    with pytest.raises(hf.ModelError, match="returns labels"):
+    with pytest.raises(hf.errors.ModelError, match="returns labels"):
         hf.smooth(label_table(3), 0.5, 8)(all_masks(3))
-    with pytest.raises(hf.ModelError, match="at least 2 classes"):
+    with pytest.raises(hf.errors.ModelError, match="at least 2 classes"):
         hf.smooth(score_table(3, n_classes=1), 0.5, 8)(all_masks(3))
 
 
@@ -231,8 +231,8 @@ def test_smoothed_accuracy_counts_what_a_loop_counts():
             for table, label, seed in zip(tables, labels, seeds, strict=True)
         ]
         assert n_correct == sum(right)
-    assert found.intervals[0] == hf.clopper_pearson(found.n_correct[0], 25, confidence=Fraction(19, 20))
-    assert found == hf.SmoothedAccuracy.from_json(found.to_json())
+    assert found.intervals[0] == hf.bounds.clopper_pearson(found.n_correct[0], 25, confidence=Fraction(19, 20))
+    assert found == hf.smoothing.SmoothedAccuracy.from_json(found.to_json())
     assert len(found.to_frame()) == len(found) == 3
     assert str(found).count("\n") == 3
 
@@ -250,7 +250,7 @@ def test_smoothed_accuracy_wants_a_label_per_input():
 def test_smoothed_models_are_public():
     assert isinstance(hf.smooth(score_table(3), 0.5, 8), SmoothedModel)
     assert isinstance(hf.smooth(score_table(3), 0.5, 8), hf.MaskedModel)
-    assert isinstance(hf.smooth(score_table(3), 0.5, 8), hf.Deciding)
+    assert isinstance(hf.smooth(score_table(3), 0.5, 8), hf.types.Deciding)
 
 
 def test_smoothing_again_with_the_same_seed_draws_other_masks():
@@ -299,11 +299,11 @@ def test_accuracy_wants_sequences(asked, error):
 
 
 def test_adaptive_keep_stays_within_its_ends_and_refuses_the_rest():
-    assert hf.adaptive_keep(np.arange(6), lowest=0.08).max() == 1.0
+    assert hf.smoothing.adaptive_keep(np.arange(6), lowest=0.08).max() == 1.0
     with pytest.raises(ValueError, match="`lowest` must be at most"):
-        hf.adaptive_keep([1.0, 2.0], lowest=0.9, highest=0.5)
+        hf.smoothing.adaptive_keep([1.0, 2.0], lowest=0.9, highest=0.5)
     with pytest.raises(ValueError, match="`scores` must be numbers"):
-        hf.adaptive_keep(["a", "b"])
+        hf.smoothing.adaptive_keep(["a", "b"])
     assert len(hf.smooth(score_table(3), np.array(0.5), 4, rng=0).bank) == 4
     with pytest.raises(TypeError, match="in a list or an array"):
         hf.smooth(score_table(3), {0.1, 0.2, 0.3}, 4)
@@ -331,9 +331,9 @@ def test_accuracy_needs_scores_and_labels_among_the_classes():
         def bind(self, one):
             return score_table(3)
 
-    with pytest.raises(hf.ModelError, match="Accuracy needs scores"):
+    with pytest.raises(hf.errors.ModelError, match="Accuracy needs scores"):
         hf.smoothed_accuracy(lambda one: label_table(3), [0], [0], keep_probabilities=[1])
-    with pytest.raises(hf.InvalidValueError, match="`labels` must be classes below 3, got 3"):
+    with pytest.raises(hf.errors.InvalidValueError, match="`labels` must be classes below 3, got 3"):
         hf.smoothed_accuracy(Named(), [0], [3])
     asked = {"keep_probabilities": [0.5], "rng": 0}
     assert hf.smoothed_accuracy(Named(), [0], ["dog"], **asked) == hf.smoothed_accuracy(Named(), [0], [1], **asked)

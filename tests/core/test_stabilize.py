@@ -8,17 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast import (
-    Attribution,
-    Evaluator,
-    InvalidTypeError,
-    InvalidValueError,
-    SizeStep,
-    StableSelection,
-    attribute,
-    mask_function,
-    stabilize,
-)
+from holdfast import Attribution, Evaluator, attribute, mask_function, stabilize
+from holdfast.certification import SizeStep, StableSelection
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from tests.helpers.fakes import Recorded
 from tests.helpers.oracles import exact_rate
 

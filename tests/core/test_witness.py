@@ -96,7 +96,7 @@ def test_the_reach_is_respected():
 
 def test_other_agreements_have_witnesses_too():
     model = hf.mask_function(lambda shown: shown.sum(axis=1, keepdims=True) * 0.1, n_features=10)
-    found = hf.find_witness(model, np.zeros(10, dtype=bool), agree=hf.within(0.35), rng=0)
+    found = hf.find_witness(model, np.zeros(10, dtype=bool), agree=hf.agreement.within(0.35), rng=0)
     assert (found.n_added, found.proven) == (4, True)
 
 
@@ -121,7 +121,7 @@ def test_a_bracket_of_a_model_contains_its_hard_radius(data):
     assert bracket.below is None or truth < bracket.below
     assert bracket.method == "enumeration"
     assert bracket.certificate is None
-    assert hf.StabilityBracket.from_json(bracket.to_json()) == bracket
+    assert hf.witness.StabilityBracket.from_json(bracket.to_json()) == bracket
 
 
 def test_a_bracket_of_a_smoothed_model_is_about_that_function():
@@ -184,7 +184,7 @@ def test_a_change_found_in_a_random_order_is_reduced_to_what_it_needs(monkeypatc
 def test_a_guided_search_follows_the_margin_of_a_score():
     features = [5, 11, 17, 23, 30, 38]
     model = hf.mask_function(lambda shown: shown[:, features].mean(axis=1, keepdims=True), n_features=40)
-    found = hf.find_witness(model, np.zeros(40, dtype=bool), max_radius=10, agree=hf.within(0.99), rng=0)
+    found = hf.find_witness(model, np.zeros(40, dtype=bool), max_radius=10, agree=hf.agreement.within(0.99), rng=0)
     assert (found.added, found.proven, found.cleared_radius) == (tuple(features), False, 3)
 
 

@@ -9,17 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast import (
-    Evaluator,
-    InvalidTypeError,
-    InvalidValueError,
-    from_array,
-    from_captum,
-    from_lime,
-    from_shap,
-    mask_image,
-    top,
-)
+from holdfast import Evaluator, from_array, from_captum, from_lime, from_shap, mask_image, top
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from tests.helpers.fakes import score_table
 
 GROUPS = np.array([[0, 0, 1], [2, -1, 1]])

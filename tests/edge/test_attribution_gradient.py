@@ -9,7 +9,8 @@ import pytest
 import torch
 from captum.attr import IntegratedGradients
 
-from holdfast import Evaluator, InvalidValueError, attribute, mask_image, mask_text
+from holdfast import Evaluator, attribute, mask_image, mask_text
+from holdfast.errors import InvalidValueError
 from tests.helpers.tiny_texts import TEXT, bert, bert_tokenizer, roberta, roberta_tokenizer
 
 torch.set_num_threads(1)

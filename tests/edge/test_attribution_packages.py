@@ -11,9 +11,9 @@ import pytest
 import torch
 
 import holdfast as hf
-from holdfast import Evaluator, InvalidTypeError, InvalidValueError, ModelError, attribute, mask_image, mask_text
+from holdfast import Evaluator, attribute, mask_image, mask_text
 from holdfast.attribution.methods import METHODS, check_needs, lack_of, resolve_method
-from holdfast.errors import MissingGradientsError
+from holdfast.errors import InvalidTypeError, InvalidValueError, MissingGradientsError, ModelError
 from holdfast.randomness import stream
 from holdfast.report.figures.style import look_of
 from tests.helpers.fakes import Recorded, score_table

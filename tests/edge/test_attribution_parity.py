@@ -17,8 +17,6 @@ from sklearn.preprocessing import StandardScaler
 
 from holdfast import (
     Evaluator,
-    InvalidTypeError,
-    InvalidValueError,
     as_shapiq_game,
     attribute,
     from_captum,
@@ -30,6 +28,7 @@ from holdfast import (
     mask_text,
 )
 from holdfast.attribution.lime import draw_masks
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.randomness import stream
 from tests.helpers.fakes import Recorded, label_table, score_table
 

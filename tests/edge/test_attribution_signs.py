@@ -10,17 +10,8 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor, RandomForestClassifier
 
-from holdfast import (
-    InvalidTypeError,
-    InvalidValueError,
-    attribute,
-    from_lime,
-    from_shap,
-    mask_function,
-    mask_image,
-    mask_tabular,
-    mask_text,
-)
+from holdfast import attribute, from_lime, from_shap, mask_function, mask_image, mask_tabular, mask_text
+from holdfast.errors import InvalidTypeError, InvalidValueError
 
 with warnings.catch_warnings():
     # What these packages warn of while they are imported is not ours to mend.

@@ -96,7 +96,7 @@ def test_models_that_draw_what_is_hidden_are_calibrated_for_the_precision_of_the
     assert (selector.n_completions, hf.Selector.from_json(selector.to_json()).radius) == (7, 0)
     assert "showing the selected features alone, hidden ones drawn from 7 completions" in str(selector)
     assert hf.recheck(models, selector, method=scores).confirmed
-    with pytest.raises(hf.InvalidValueError, match="`radius` must be a whole number ≥ 1"):
+    with pytest.raises(hf.errors.InvalidValueError, match="`radius` must be a whole number ≥ 1"):
         hf.calibrate([hf.mask_tabular(is_large, row, background=rows) for row in rows[30:]], scores, **asked)
     by_class = hf.calibrate(models, scores, per_class=True, **{**asked, "share": 0.5})
     assert by_class.is_per_class

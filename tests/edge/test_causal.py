@@ -16,7 +16,7 @@ pytest.importorskip("transformers")
 import torch
 from transformers import LlamaForCausalLM
 
-from holdfast import InvalidTypeError, InvalidValueError
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.masking.context.causal import CausalModel
 from holdfast.masking.torch import notes_of
 from tests.helpers.tiny_hub import TinyHub, point_client_at, running
@@ -111,7 +111,7 @@ def test_one_pass_says_what_generation_says(kind: str, chat: bool) -> None:
 
 @pytest.mark.parametrize(("kind", "chat"), KINDS)
 def test_answers_and_passes_do_not_depend_on_batch_size_or_order(kind: str, chat: bool) -> None:
-    conversations = random_conversations(40, np.random.default_rng(1))
+    conversations = random_conversations(20, np.random.default_rng(1))
     alone = make(kind, chat, batch_size=1)
     texts = [answer.text for answer in alone(conversations)]
     reference = next(text for text in texts if text)
@@ -135,7 +135,7 @@ def test_log_probabilities_and_margins_are_sums_and_minima_of_plain_passes(
     kind: str, chat: bool, max_tokens: int
 ) -> None:
     model = make(kind, chat, max_tokens=max_tokens)
-    conversations, reference = random_conversations(24, np.random.default_rng(3)), "cab"
+    conversations, reference = random_conversations(12, np.random.default_rng(3)), "cab"
     passes = model.passes(conversations, reference)
     for i, conversation in enumerate(conversations):
         prompt = prompt_ids(model, conversation)

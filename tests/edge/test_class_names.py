@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import holdfast as hf
-from holdfast import InvalidTypeError, InvalidValueError
+from holdfast.errors import InvalidTypeError, InvalidValueError
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -145,7 +145,7 @@ def test_a_name_that_belongs_to_no_class_is_refused_when_it_is_read(change: dict
     certificate = hf.certify(model, [0], radius=1, rng=0)
     assert certificate.prediction_name == "benign"
     edited = json.dumps(json.loads(certificate.to_json()) | change)
-    with pytest.raises(hf.InvalidValueError, match="`prediction_name` must name the class of a number"):
+    with pytest.raises(hf.errors.InvalidValueError, match="`prediction_name` must name the class of a number"):
         hf.Certificate.from_json(edited)
 
 

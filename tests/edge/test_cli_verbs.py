@@ -120,7 +120,7 @@ def test_scores_that_differ_only_by_rounding_are_confirmed() -> None:
         assert hf.recheck(model, replace(scores, scores=scores.scores + change)).confirmed is confirmed
         details = dict(scores.details) | {"fit": scores.details["fit"] + change}
         assert hf.recheck(model, replace(scores, details=details)).confirmed is confirmed
-    with pytest.raises(hf.InvalidValueError, match="others cannot be asked again"):
+    with pytest.raises(hf.errors.InvalidValueError, match="others cannot be asked again"):
         hf.recheck(model, hf.from_array(np.arange(6.0)))
 
 

@@ -64,7 +64,7 @@ def test_every_rate_is_that_of_enumeration(study: Any) -> None:
             assert result.selected.tolist() == context.cited_mask().tolist()
         if result.method == "citations":
             answer = says(context, np.ones(len(context.passages), dtype=bool))
-            assert result.selected.tolist() == hf.read_citations(answer, len(context.passages)).tolist()
+            assert result.selected.tolist() == hf.judging.read_citations(answer, len(context.passages)).tolist()
 
 
 def test_citations_are_cut_at_no_fraction(study: Any) -> None:

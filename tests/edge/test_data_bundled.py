@@ -14,7 +14,7 @@ pytest.importorskip("sklearn")
 from sklearn.datasets import load_breast_cancer, load_digits
 
 import holdfast as hf
-from holdfast import InvalidValueError
+from holdfast.errors import InvalidValueError
 from holdfast.inputs.data import Dataset, dataset
 
 SOURCES = {"digits": load_digits, "cancer": load_breast_cancer}

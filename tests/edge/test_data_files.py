@@ -10,7 +10,8 @@ import pytest
 from PIL import Image
 
 import holdfast as hf
-from holdfast import HoldfastError, InvalidTypeError, InvalidValueError
+from holdfast import HoldfastError
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.inputs.data.dataset import Dataset, number_labels
 
 

@@ -11,8 +11,7 @@ import pytest
 from PIL import Image
 
 import holdfast as hf
-from holdfast import InvalidValueError
-from holdfast.errors import StudyError
+from holdfast.errors import InvalidValueError, StudyError
 from holdfast.study.records import check_listing, list_inputs
 from tests.helpers.tiny_hub import TinyHub, running
 

@@ -176,7 +176,7 @@ def test_what_a_matrix_product_rounds_is_left_undecided():
         masked_row = hf.mask_tabular(model, rows[0], fill=rows[1])
         # A threshold that some masks hit but for the last bit.
         threshold = float(masked_row(rng.random((1, 8)) < 0.5)[0, 0])
-        agree, selected = hf.same_side(threshold), np.arange(8) < 2
+        agree, selected = hf.agreement.same_side(threshold), np.arange(8) < 2
         certificates = [hf.certify(masked_row, selected, radius=6, agree=agree, rng=0, batch_size=b) for b in (1, None)]
         assert len({(certificate.proof, certificate.n_agreed) for certificate in certificates}) == 1 or not any(
             certificate.proof for certificate in certificates

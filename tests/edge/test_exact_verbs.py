@@ -226,7 +226,7 @@ def test_agreements_and_references_are_judged_from_inside_too():
     rows, targets = ROWS, ROWS[:, 0] + ROWS[:, 4] ** 2
     tree = DecisionTreeRegressor(max_depth=5, random_state=0).fit(rows, targets)
     model = hf.mask_tabular(tree, rows[3], background=rows)
-    for agree in (hf.within(0.5), hf.same_side(1.0), hf.within_percent(20)):
+    for agree in (hf.agreement.within(0.5), hf.agreement.same_side(1.0), hf.agreement.within_percent(20)):
         certificate = hf.certify(model, SELECTED, radius=6, agree=agree, rng=0)
         truth = enumerated(model, SELECTED, radius=6, agree=agree)
         assert certificate.proof in PROOFS

@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from holdfast import InvalidTypeError, InvalidValueError
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.masking.image.fills import Blur, Constant, ImageFill, Mean, Noise, Picture, as_fill
 
 torch.set_num_threads(1)

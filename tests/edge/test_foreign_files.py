@@ -215,7 +215,7 @@ def test_types_are_trusted_by_the_command_line_and_python_and_never_stored(
     assert SPRING not in Path(files["new"]).read_bytes().decode("latin-1")
     assert main([*words, "--quiet"]) == 0
     asked: dict[str, Any] = {"method": "occlusion", "radius": 1, "min_rate": 0.5}
-    with pytest.raises(hf.InvalidValueError, match="not trusted"):
+    with pytest.raises(hf.errors.InvalidValueError, match="not trusted"):
         study.study_guarantee(files["new"], **asked)
     assert study.study_guarantee(files["new"], **asked, trust=Trust(types=(SPRING,))).n_inputs == 2
     with pytest.raises(StudyError, match="not trusted"):
@@ -292,10 +292,10 @@ def test_python_code_trusts_what_it_names_itself_and_not_what_it_reads(tmp_path:
     stranger = study.read_spec(tmp_path / "s.toml")
     assert stranger == spec
     for use in (lambda: study.plan_study(stranger), lambda: study.run_study(stranger, tmp_path / "a.db")):
-        with pytest.raises(hf.InvalidValueError, match=r"would run code.*trust=Trust\(code=True\)"):
+        with pytest.raises(hf.errors.InvalidValueError, match=r"would run code.*trust=Trust\(code=True\)"):
             use()
     moved = replace(stranger, seed=2, model=replace(stranger.model, spec="python:os:abort"))
-    with pytest.raises(hf.InvalidValueError, match="would run code"):
+    with pytest.raises(hf.errors.InvalidValueError, match="would run code"):
         study.plan_study(moved)
     trusted = study.read_spec(tmp_path / "s.toml", trust=Trust(code=True))
     assert study.plan_study(trusted, timed=False).n_inputs == 1

@@ -18,6 +18,7 @@ from tests.helpers import fuzz_cases
 from tests.helpers.fuzz_cases import Case
 from tests.helpers.fuzz_figures import FIGURES, INTEROP
 from tests.helpers.fuzzing import HungError, OwnError, Touchy, deadline, hostile, is_much, settle, snapshot
+from tests.helpers.rooms import names_in_rooms, public_object
 
 FEW, MANY = 4, 80
 """Cases per function in `make test` and in `make test-all`."""
@@ -90,6 +91,7 @@ NOTHING_TO_CALL |= {"figures.COLOURS", "figures.LineStyle"}
 
 def public_names() -> Iterator[str]:
     yield from hf.__all__
+    yield from (name for _, name in names_in_rooms())
     for module in (boolean, study, models, data):
         yield from (f"{module.__name__.rpartition('.')[2]}.{name}" for name in module.__all__)
     yield from (f"figures.{name}" for name in figures.__all__)
@@ -108,8 +110,8 @@ def test_every_public_name_has_a_fuzz_case_or_a_reason_to_have_none() -> None:
 
 def test_results_that_are_read_back_can_be() -> None:
     for name in READ_FROM_JSON:
-        owner = study if name.startswith("study.") else hf
-        assert callable(getattr(owner, name.rpartition(".")[2]).from_json)
+        room, _, short = name.rpartition(".")
+        assert callable((getattr(study, short) if room == "study" else public_object(name)).from_json)
 
 
 @st.composite
@@ -201,8 +203,8 @@ def test_an_error_that_is_not_holdfasts_is_a_finding_and_so_is_a_warning() -> No
         settle(lambda: {}["missing"])
     with pytest.raises(UserWarning):
         settle(lambda: warnings.warn("look", stacklevel=1))
-    assert settle(lambda: hf.within(-1)) == "refused"
-    assert settle(lambda: hf.within(1)) == "answered"
+    assert settle(lambda: hf.agreement.within(-1)) == "refused"
+    assert settle(lambda: hf.agreement.within(1)) == "answered"
     with pytest.raises(OwnError):
         len(Touchy())
 

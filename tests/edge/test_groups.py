@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from holdfast import InvalidTypeError, InvalidValueError, MissingExtraError
+from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError
 from holdfast.masking.image.pixels import check_groups, describe_groups, grid, segments, superpixels
 
 torch.set_num_threads(1)

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 from transformers import BertConfig, BertForSequenceClassification, ViTConfig, ViTForImageClassification
 
-from holdfast import InvalidTypeError, certify
+from holdfast import certify
+from holdfast.errors import InvalidTypeError
 from holdfast.masking.image.mask_image import mask_image
 from holdfast.masking.speed import same_scores
 from holdfast.masking.text.mask_text import mask_text

@@ -61,7 +61,7 @@ def test_indices_out_of_range_end_iteration_and_are_told_with_the_range() -> Non
     inputs = hf.bind(mood, TEXTS)[1:]
     with pytest.raises(IndexError, match="`index` must be from -2 to 1, got 2"):
         inputs[2]
-    with pytest.raises(hf.InvalidTypeError, match="`index` must be a whole number or a slice, got 'a'"):
+    with pytest.raises(hf.errors.InvalidTypeError, match="`index` must be a whole number or a slice, got 'a'"):
         inputs.raw("a")  # type: ignore[arg-type]
 
 
@@ -91,17 +91,17 @@ def test_the_first_inputs_with_enough_features_are_kept() -> None:
     ]
     assert [inputs.first(2).name(i) for i in range(2)] == ["0", "2"], "blank texts have no feature"
     assert len(inputs.first()) == 3
-    with pytest.raises(hf.InvalidValueError, match="`min_features` must leave an input of list, got 9"):
+    with pytest.raises(hf.errors.InvalidValueError, match="`min_features` must leave an input of list, got 9"):
         inputs.first(1, min_features=9)
 
 
 def test_an_input_that_cannot_be_used_says_which_and_why(tmp_path: Path) -> None:
     inputs = hf.bind(mood, ["fine", " "])
-    with pytest.raises(hf.InvalidValueError, match="`text` must not be empty"):
+    with pytest.raises(hf.errors.InvalidValueError, match="`text` must not be empty"):
         inputs[1]
     broken = tmp_path / "broken.png"
     broken.write_bytes(b"no image")
-    with pytest.raises(hf.InvalidValueError, match=r"broken\.png"):
+    with pytest.raises(hf.errors.InvalidValueError, match=r"broken\.png"):
         hf.bind(lambda images: np.zeros((len(images), 2)), [broken])[0]
 
 
@@ -154,14 +154,18 @@ def test_a_table_in_a_file_takes_its_kind_its_target_and_its_background(tmp_path
 def test_what_is_missing_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     missing = ("skops", "sklearn", "pandas")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name in missing else object())
-    with pytest.raises(hf.MissingExtraError, match=r"skops:a with table:b\.csv needs skops, scikit-learn, pandas"):
+    with pytest.raises(
+        hf.errors.MissingExtraError, match=r"skops:a with table:b\.csv needs skops, scikit-learn, pandas"
+    ):
         hf.bind("skops:a", "table:b.csv")
 
 
 def test_a_model_of_another_kind_is_refused_before_it_is_called() -> None:
-    with pytest.raises(hf.InvalidValueError, match="`model` must classify the texts that are given, got one for table"):
+    with pytest.raises(
+        hf.errors.InvalidValueError, match="`model` must classify the texts that are given, got one for table"
+    ):
         hf.bind("bundled:cancer-forest", ["a text"])
-    with pytest.raises(hf.InvalidValueError, match="`kind` must be one of image, text, table"):
+    with pytest.raises(hf.errors.InvalidValueError, match="`kind` must be one of image, text, table"):
         hf.bind(mood, TEXTS, kind="sound")
 
 
@@ -224,7 +228,7 @@ def test_a_module_with_its_tokenizer_is_the_folder_it_was_saved_in(tmp_path: Pat
         hf.Evaluator(inputs[0]).provenance
         == hf.Evaluator(hf.mask_text(module, texts[0], tokenizer=word_tokenizer())).provenance
     )
-    with pytest.raises(hf.InvalidValueError, match="`tokenizer` must be given for a torch module on texts"):
+    with pytest.raises(hf.errors.InvalidValueError, match="`tokenizer` must be given for a torch module on texts"):
         hf.bind(module, texts)
 
 
@@ -291,7 +295,7 @@ def test_what_cannot_be_bound_is_refused_in_words_before_any_model_call(argument
 
 def test_a_single_row_needs_a_background_of_others(fitted: Any) -> None:
     rows, model = fitted
-    with pytest.raises(hf.InvalidValueError, match="background"):
+    with pytest.raises(hf.errors.InvalidValueError, match="background"):
         hf.bind(model, rows[:1])[0]
     assert full(hf.bind(model, rows[:1], background=rows)[0]).shape == (1, 2)
 
@@ -334,7 +338,7 @@ def test_a_study_its_accuracy_and_its_page_load_the_model_once(tmp_path: Path, p
 
 @pytest.mark.parametrize("labels", [["Glad", "Sad"], ["glad", "sda"], [7, 0], [0.5, 1], ["glad", -3]])
 def test_labels_that_are_no_class_of_the_model_are_refused(labels: list[Any]) -> None:
-    with pytest.raises(hf.InvalidValueError, match="`labels` must be names of the model's 2 classes") as caught:
+    with pytest.raises(hf.errors.InvalidValueError, match="`labels` must be names of the model's 2 classes") as caught:
         hf.bind(mood, ["a good day", "so bad"], labels=labels, classes=["sad", "glad"])
     assert caught.value.argument == "labels"
 
@@ -379,5 +383,7 @@ def test_what_would_have_no_effect_is_refused_when_inputs_are_bound(argument: st
 
 
 def test_an_array_that_would_have_no_effect_is_refused_like_anything_else() -> None:
-    with pytest.raises(hf.InvalidValueError, match="`background` must be left out, where it would have no effect"):
+    with pytest.raises(
+        hf.errors.InvalidValueError, match="`background` must be left out, where it would have no effect"
+    ):
         hf.bind(lambda texts: ["a"] * len(texts), ["a b", "c"], kind="text", background=np.True_)

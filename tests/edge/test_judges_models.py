@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import holdfast as hf
-from holdfast import ModelError
+from holdfast.errors import ModelError
 from holdfast.masking.context.endpoint import Endpoint
 from tests.helpers.chat_server import ChatServer, Reply
 
@@ -36,14 +36,14 @@ class TinyEmbedding(torch.nn.Module):
 
 def test_an_embedding_in_torch_tells_what_is_meant() -> None:
     torch.manual_seed(0)
-    same = hf.same_meaning(TinyEmbedding().encode, 0.99)
+    same = hf.judging.same_meaning(TinyEmbedding().encode, 0.99)
     assert same.name == "same_meaning(TinyEmbedding.encode, 0.99)"
     assert same(answers("tall 84 metres", "84 metres", "wide 12 feet"), "84 metres tall").tolist() == [
         True,
         False,
         False,
     ]
-    assert hf.same_meaning(TinyEmbedding().encode, -1)(answers("wide 12 feet"), "84 metres tall").all()
+    assert hf.judging.same_meaning(TinyEmbedding().encode, -1)(answers("wide 12 feet"), "84 metres tall").all()
 
 
 def judging(number: int, body: dict[str, Any]) -> Reply:
@@ -55,7 +55,7 @@ def judging(number: int, body: dict[str, Any]) -> Reply:
 
 def test_a_language_model_behind_an_endpoint_judges_each_pair_once() -> None:
     with ChatServer(judging) as server:
-        same = hf.llm_judge(server.spec, question="How tall is the tower?")
+        same = hf.judging.llm_judge(server.spec, question="How tall is the tower?")
         judged = same(answers("It is 84 m tall", "80 m", "84 METRES.", "80 m", "not known"), "84 metres")
         assert judged.tolist() == [True, False, True, False, False]
         assert same(answers("80 m", "It is 84 m tall"), "84 metres").tolist() == [False, True]
@@ -70,7 +70,7 @@ def test_an_endpoint_with_a_cache_is_paid_once_for_a_verdict(tmp_path: Path) -> 
     with ChatServer(judging) as server:
         for _ in range(2):
             endpoint = Endpoint(server.url, "tiny", cache=tmp_path / "verdicts.db")
-            assert hf.llm_judge(endpoint)(answers("84 m"), "84 metres").all()
+            assert hf.judging.llm_judge(endpoint)(answers("84 m"), "84 metres").all()
         assert server.n_requests == 1
 
 
@@ -82,7 +82,7 @@ class Local:
 
 
 def test_anything_that_is_called_as_an_endpoint_judges() -> None:
-    same = hf.llm_judge(Local())
+    same = hf.judging.llm_judge(Local())
     assert same(answers("84 m", "80 m"), "84 metres").tolist() == [True, False]
     assert same.name == "llm_judge(Local)"
 
@@ -92,13 +92,13 @@ def test_anything_that_is_called_as_an_endpoint_judges() -> None:
     [("Yes.", True), (" NO!", False), ("yes, since …", True), ('"No"', False), ("_yes_", True), ("No: 5 m", False)],
 )
 def test_yes_or_no_is_read_at_the_beginning(reply: str, verdict: bool) -> None:
-    assert hf.llm_judge(lambda prompt: reply)(answers("a"), "b").tolist() == [verdict]
+    assert hf.judging.llm_judge(lambda prompt: reply)(answers("a"), "b").tolist() == [verdict]
 
 
 @pytest.mark.parametrize("reply", ["Not the same", "Yesterday", "none", "I think yes", "", "?", None, True])
 def test_any_other_reply_is_quoted(reply: Any) -> None:
     with pytest.raises(ModelError, match=r"^The judge must reply yes or no, got ") as caught:
-        hf.llm_judge(lambda prompt: reply)(answers("a"), "b")
+        hf.judging.llm_judge(lambda prompt: reply)(answers("a"), "b")
     assert repr(reply) in str(caught.value)
 
 
@@ -109,7 +109,7 @@ def test_a_prompt_of_ones_own_is_filled_in_as_it_is() -> None:
         asked.append(prompt)
         return "yes"
 
-    same = hf.llm_judge(ask, question="{answer}?", prompt="{{Q}} {question} A {answer} R {reference}")
+    same = hf.judging.llm_judge(ask, question="{answer}?", prompt="{{Q}} {question} A {answer} R {reference}")
     assert same(answers("{reference}"), "{0}").all()
     assert asked == ["{Q} {answer}? A {reference} R {0}"]
 
@@ -122,7 +122,7 @@ def test_an_answer_of_a_language_model_is_certified_by_another() -> None:
     passages = ["The tower is 84 m tall.", "There is much rain.", "The annex is 80 m tall."]
     context = hf.mask_context(ask, passages, question="How tall is the tower?")
     with ChatServer(judging) as server:
-        certificate = hf.certify(context, [0], radius=2, agree=hf.llm_judge(server.spec))
+        certificate = hf.certify(context, [0], radius=2, agree=hf.judging.llm_judge(server.spec))
         assert certificate.rate == 0.5
         assert server.n_requests == 2
     assert certificate.agree == f"llm_judge({server.spec})"

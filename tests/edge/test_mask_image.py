@@ -20,7 +20,8 @@ from PIL import Image
 from torch import nn
 from transformers import ResNetConfig, ResNetForImageClassification, ViTConfig, ViTForImageClassification
 
-from holdfast import Evaluator, InvalidTypeError, InvalidValueError, ModelError, certify, mask_tabular
+from holdfast import Evaluator, certify, mask_tabular
+from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.masking.image.fills import Blur
 from holdfast.masking.image.mask_image import mask_image
 from holdfast.masking.image.pixels import grid, segments

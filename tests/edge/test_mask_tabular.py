@@ -25,8 +25,9 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from holdfast import InvalidTypeError, InvalidValueError, MaskedModel, ModelError, certify, within
-from holdfast.errors import ColumnsError
+from holdfast import MaskedModel, certify
+from holdfast.agreement import within
+from holdfast.errors import ColumnsError, InvalidTypeError, InvalidValueError, ModelError
 from holdfast.masking.table.columns import column_groups, windows
 from holdfast.masking.table.mask_tabular import mask_tabular
 from tests.helpers.contracts import bits, check_masked_model

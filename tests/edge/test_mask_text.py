@@ -11,7 +11,8 @@ import torch
 from transformers import FeatureExtractionPipeline, TextClassificationPipeline
 from transformers.tokenization_python import PythonBackend
 
-from holdfast import InvalidTypeError, InvalidValueError, ModelError, certify
+from holdfast import certify
+from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.masking.text.mask_text import mask_text
 from holdfast.types import Differentiable
 from tests.helpers.contracts import bits, check_masked_model

@@ -11,7 +11,8 @@ pytest.importorskip("transformers")
 import torch
 from PIL import Image
 
-from holdfast import InvalidTypeError, certify
+from holdfast import certify
+from holdfast.errors import InvalidTypeError
 from holdfast.inputs.models import load
 from tests.helpers.contracts import check_masked_model
 from tests.helpers.tiny_models import SAVERS

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast import HoldfastError, InvalidValueError
+from holdfast import HoldfastError
+from holdfast.errors import InvalidValueError
 from holdfast.inputs.models import load
 
 pytest.importorskip("onnxruntime")

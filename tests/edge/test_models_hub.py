@@ -15,7 +15,7 @@ import torch
 from huggingface_hub import constants
 from safetensors.torch import load_file
 
-from holdfast import InvalidValueError
+from holdfast.errors import InvalidValueError
 from holdfast.inputs.models import load
 from tests.helpers.tiny_hub import TinyHub, point_client_at, running
 from tests.helpers.tiny_models import save_roberta, save_vit

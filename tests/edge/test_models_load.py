@@ -27,7 +27,8 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
-from holdfast import HoldfastError, InvalidTypeError, InvalidValueError, ModelError
+from holdfast import HoldfastError
+from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.inputs.models import Classifier, load
 from tests.helpers.tiny_models import COLOURS, MAX_TOKENS, MOODS, SAVERS, WORDS, save_bert, save_vit
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast import HoldfastError, InvalidTypeError, InvalidValueError
+from holdfast import HoldfastError
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.inputs.models import load
 
 torch = pytest.importorskip("torch")

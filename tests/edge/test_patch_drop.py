@@ -23,7 +23,8 @@ from transformers import (
     ViTForImageClassification,
 )
 
-from holdfast import Evaluator, InvalidTypeError, InvalidValueError, ModelError, certify
+from holdfast import Evaluator, certify
+from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.masking.image.mask_image import mask_image
 from holdfast.masking.image.pixels import segments
 from holdfast.types import Differentiable

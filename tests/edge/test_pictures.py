@@ -130,7 +130,7 @@ def test_what_remembers_smooths_or_completes_a_model_shows_its_input(text: Any) 
     assert input_model(hf.Evaluator(hf.smooth(hf.Evaluator(text), 0.5, 8, rng=0))) is text
     others = np.random.default_rng(0).random((3, 8, 8, 1))
     model = hf.mask_image(lambda images: images.mean(axis=(1, 2)), others[0], fill=hf.resample(others))
-    certificate = hf.certify(model, np.arange(model.n_features) < 3, radius=1, agree=hf.within(0.1), rng=0)
+    certificate = hf.certify(model, np.arange(model.n_features) < 3, radius=1, agree=hf.agreement.within(0.1), rng=0)
     assert len(certificate.show(model).images) == 1
 
 

@@ -50,7 +50,7 @@ def test_certify_takes_every_field_of_a_question_but_those_of_many_radii() -> No
     ("wrong", "right"), [("tolerence", "tolerance"), ("neighbourhood", "neighborhood"), ("seed", "")]
 )
 def test_a_keyword_that_a_verb_does_not_take_is_refused_with_the_nearest(wrong: str, right: str) -> None:
-    with pytest.raises(hf.InvalidTypeError, match=f"`{wrong}` must be a keyword of `certify`") as caught:
+    with pytest.raises(hf.errors.InvalidTypeError, match=f"`{wrong}` must be a keyword of `certify`") as caught:
         hf.certify(MODEL, SELECTED, radius=1, **{wrong: 1})
     assert caught.value.argument == wrong
     assert not right or f"Did you mean {right!r}?" in str(caught.value)
@@ -102,5 +102,5 @@ def test_the_key_of_a_question_does_not_depend_on_how_sure_the_answer_is_to_be()
 
 def test_radii_are_read_from_texts() -> None:
     assert parse_radii(" 1-3, 10,2") == [1, 2, 3, 10, 2]
-    with pytest.raises(hf.InvalidValueError, match="have spans that go upwards, such as 1-9"):
+    with pytest.raises(hf.errors.InvalidValueError, match="have spans that go upwards, such as 1-9"):
         parse_radii("9-1")

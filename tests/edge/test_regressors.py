@@ -93,7 +93,7 @@ def stored(folder: Path) -> Path:
     ids=lambda regressor: type(regressor).__name__,
 )
 def test_a_regressor_is_bound_once_it_is_fitted_and_gives_its_own_numbers(regressor: Any) -> None:
-    with pytest.raises(hf.InvalidTypeError, match=r"must be a fitted classifier or regressor, got "):
+    with pytest.raises(hf.errors.InvalidTypeError, match=r"must be a fitted classifier or regressor, got "):
         hf.bind(regressor, X)
     inputs = hf.bind(regressor.fit(X, Y), X, labels=Y.tolist())
     predicted = regressor.predict(X)
@@ -103,7 +103,7 @@ def test_a_regressor_is_bound_once_it_is_fitted_and_gives_its_own_numbers(regres
         assert inputs.label(index) == Y[index]
         full = inputs[index](np.ones((1, 10), dtype=bool))
         np.testing.assert_allclose(full, [[predicted[index]]], rtol=1e-12)
-        cert = hf.certify(inputs[index], [0, 2, 8], radius=10, agree=hf.within(1e9), rng=0)
+        cert = hf.certify(inputs[index], [0, 2, 8], radius=10, agree=hf.agreement.within(1e9), rng=0)
         assert (cert.rate, cert.consistent, type(cert.prediction)) == (1.0, True, float)
 
 
@@ -190,7 +190,7 @@ def test_several_labels_are_those_whose_probabilities_reach_their_thresholds() -
     for index in range(12):
         chosen = estimator.predict_proba(rows[index : index + 1]) >= [0.3, 0.6]
         named = [name for name, is_on in zip(("heavy", "high"), chosen[0], strict=True) if is_on]
-        cert = hf.certify(inputs[index], range(10), radius=0, agree=hf.same_labels([0.3, 0.6]), rng=0)
+        cert = hf.certify(inputs[index], range(10), radius=0, agree=hf.agreement.same_labels([0.3, 0.6]), rng=0)
         assert cert.prediction_name == (", ".join(named) or "none")
 
 

@@ -76,7 +76,7 @@ def test_radius_0_is_the_share_of_background_rows_that_keep_the_prediction(selec
 def test_every_completion_of_a_frame_takes_its_hidden_columns_from_one_row(nearest: int | None) -> None:
     row = FRAME.iloc[3]
     model: Any = hf.mask_tabular(PIPELINE, row, fill=hf.resample(FRAME[10:50], nearest=nearest))
-    assert isinstance(model, hf.Completing)
+    assert isinstance(model, hf.types.Completing)
     assert model.n_completions == (nearest or 40)
     masks = all_masks(4)
     for mask in masks:
@@ -254,7 +254,7 @@ IMAGES: dict[str, Any] = {
 def test_hidden_pixels_are_those_of_one_other_image(kind: str) -> None:
     classifier, image, others = IMAGES[kind]
     model: Any = hf.mask_image(classifier, image, groups=(2, 2), fill=hf.resample(others))
-    assert isinstance(model, hf.Completing)
+    assert isinstance(model, hf.types.Completing)
     masks = all_masks(4).repeat(5, axis=0)
     numbers = np.tile(np.arange(5), 16)
     shown = masks[:, np.arange(4).reshape(2, 2).repeat(2, axis=0).repeat(2, axis=1)][..., None]
@@ -393,7 +393,7 @@ def test_a_study_of_means_draws_completions_too(files: Path, capsys: pytest.Capt
     summary = hf.study.summarize_study(files / "study.db")
     assert summary.groups[0].soft[0].radius == 0
     assert summary.groups[0].soft[0].mean < 1
-    assert isinstance(inputs[0], hf.Completing)
+    assert isinstance(inputs[0], hf.types.Completing)
     assert planned.costs[-1].most_calls >= summary.groups[0].n_calls
     capsys.readouterr()
 

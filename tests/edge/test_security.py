@@ -156,9 +156,9 @@ def test_scores_that_hold_a_pickle_are_refused_and_nothing_runs(
     make: Any, suffix: str, trap: Path, tmp_path: Path
 ) -> None:
     path = save(tmp_path / f"file{suffix}", make(trap))
-    with pytest.raises(hf.InvalidValueError):
+    with pytest.raises(hf.errors.InvalidValueError):
         hf.from_array(path)
-    with pytest.raises(hf.InvalidValueError):
+    with pytest.raises(hf.errors.InvalidValueError):
         read_numbers(str(path))
     assert not trap.exists()
 
@@ -177,7 +177,7 @@ def test_models_that_hold_a_pickle_are_refused_and_nothing_runs(
 def test_a_skops_file_that_asks_for_a_function_is_refused_and_nothing_runs(trap: Path, tmp_path: Path) -> None:
     pytest.importorskip("skops")
     path = save(tmp_path / "model.skops", evil_skops(trap))
-    with pytest.raises(hf.InvalidValueError, match=r"not trusted|cannot be read"):
+    with pytest.raises(hf.errors.InvalidValueError, match=r"not trusted|cannot be read"):
         models.load(f"skops:{path}")
     assert not trap.exists()
 
@@ -229,7 +229,7 @@ def test_studies_and_results_that_are_a_pickle_are_refused_and_nothing_runs(trap
     for read in (study.read_spec, study.Store, study.study_status, study.summarize_study):
         with pytest.raises((hf.HoldfastError, OSError)):
             read(path)
-    with pytest.raises(hf.InvalidValueError):
+    with pytest.raises(hf.errors.InvalidValueError):
         hf.Certificate.from_json(path.read_bytes().decode("latin-1"))
     assert not trap.exists()
 

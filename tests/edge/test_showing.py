@@ -44,7 +44,7 @@ def results() -> dict[str, Any]:
         "recheck": hf.recheck(MODEL, certificate),
         "planned": hf.plan_samples(),
         "selector": hf.calibrate([MODEL] * 4, [scores] * 4, radius=1, min_rate=0.3, share=0.3, rng=0),
-        "planned calibration": hf.plan_calibration(30, min_rate=0.9, share=0.8),
+        "planned calibration": hf.certification.plan_calibration(30, min_rate=0.9, share=0.8),
         "estimates": estimate_coefficients(MODEL, [[0]], n_samples=10, score_range=(-5, 5), rng=0)[0],
         "weights": low_degree_weights(MODEL, SELECTED, degree=2),
     }

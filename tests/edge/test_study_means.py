@@ -39,7 +39,7 @@ from tests.helpers.study_support import make_spec as support_spec
 
 
 def make_spec(n: int = 6, **certify: object) -> StudySpec:
-    asked = {"radii": (1, 3, 8), "precision": "data-set", "half_width": 0.1, "confidence": 0.9} | certify
+    asked = {"radii": (1, 3, 8), "precision": "data-set", "half_width": 0.2, "confidence": 0.9} | certify
     return StudySpec(
         ModelSpec("python:tests.helpers.reproduce_support:halves", {"kind": "image", "classes": ["left", "right"]}),
         DataSpec("bundled:digits", n=n, order="first"),
@@ -70,7 +70,7 @@ def test_a_stored_mean_is_what_the_library_computes(finished: Path) -> None:
     direct = hf.mean_curve(
         [lambda i=i: (inputs[i], chosen[i]) for i in range(6)],
         radii=(1, 3, 8),
-        half_width=0.1,
+        half_width=0.2,
         confidence=0.9,
         rng=item_rng(spec, "mean", "occlusion", "0.25", "1.0"),
     )

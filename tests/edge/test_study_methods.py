@@ -602,7 +602,12 @@ def test_values_of_shap_speak_for_the_side_of_the_cut_off(tmp_path: Path) -> Non
     methods = {"explanation": explanation, "classes": explanation.values, "column": one}
     inputs = hf.bind(model, doubtful, background=rows[80:])
     study = hf.study.run(
-        inputs, methods, store=tmp_path / "side.db", radii=[1], agree=hf.same_side(0.3, 1), top_fractions=[0.34]
+        inputs,
+        methods,
+        store=tmp_path / "side.db",
+        radii=[1],
+        agree=hf.agreement.same_side(0.3, 1),
+        top_fractions=[0.34],
     )
     wanted = [hf.top(values, 2).tolist() for values in one]
     assert selections(study) == dict.fromkeys(methods, wanted)
@@ -677,7 +682,7 @@ def test_several_labels_of_a_forest_are_asked_about_together(tmp_path: Path) -> 
         everything = np.ones((1, 5), dtype=bool)
         chances = np.array([part[0, 1] for part in fitted.predict_proba(rows[:1])])
         assert inputs[0](everything)[0].tolist() == chances.tolist()
-        cert = hf.certify(inputs[0], [0, 1, 2], radius=1, agree=hf.same_labels(0.5))
+        cert = hf.certify(inputs[0], [0, 1, 2], radius=1, agree=hf.agreement.same_labels(0.5))
         on = [str(label) for label in np.flatnonzero(inputs[0](np.array([[1, 1, 1, 0, 0]], dtype=bool))[0] >= 0.5)]
         assert cert.prediction == (", ".join(on) or "none")
 

@@ -226,7 +226,9 @@ def test_removals_have_their_own_votes_and_swaps_none(mixed_texts: Path, tmp_pat
         assert at.mean == sum(held) / len(found)
 
 
-def test_a_summary_of_a_study_of_a_law_names_the_law(mixed: Path, mixed_texts: Path, tmp_path: Path) -> None:
+def test_a_summary_of_a_study_of_a_distribution_names_the_distribution(
+    mixed: Path, mixed_texts: Path, tmp_path: Path
+) -> None:
     spec = mixed_spec(mixed_texts, certify=CertifySpec(radii=(1, 30), neighborhood="bernoulli(0.3)"))
     run_study(spec, tmp_path / "law.db")
     head = str(summarize_study(tmp_path / "law.db")).splitlines()[0]

@@ -133,7 +133,9 @@ def test_catboost_says_kindly_that_a_category_cannot_be_missing() -> None:
     row = TABLE.iloc[4].copy()
     row["city"] = None
     model = hf.mask_tabular(CAT, row, background=TABLE)
-    with pytest.raises(hf.InvalidValueError, match=r"'city' in the row.* category of its own, such as 'missing'"):
+    with pytest.raises(
+        hf.errors.InvalidValueError, match=r"'city' in the row.* category of its own, such as 'missing'"
+    ):
         model(np.ones((1, 5), dtype=bool))
     np.testing.assert_array_equal(  # hidden, it is not missing
         model(np.arange(5)[None] > 0), CAT.predict_proba(TABLE.iloc[[4]].assign(city=TABLE["city"].mode()[0]))
@@ -146,7 +148,9 @@ def test_categories_that_are_numbers_are_not_averaged() -> None:
     hidden = table.iloc[[0]].assign(age=table["age"].mode()[0])
     mask = np.array([[False, True]])
     np.testing.assert_array_equal(hf.bind(model, table, fill="mode")[0](mask), model.predict_proba(hidden))
-    with pytest.raises(hf.InvalidTypeError, match=r"cat_feature.* whole numbers, as for training; fill='mode' hides"):
+    with pytest.raises(
+        hf.errors.InvalidTypeError, match=r"cat_feature.* whole numbers, as for training; fill='mode' hides"
+    ):
         hf.bind(model, table, fill="mean")[0](mask)
 
 
@@ -154,7 +158,7 @@ def test_texts_for_models_of_numbers_are_refused_with_what_to_do() -> None:
     numbers = TABLE.assign(city=TABLE["city"].astype("category").cat.codes)[["city", "age"]]
     for model in (lgb.LGBMClassifier(verbose=-1, **SMALL), xgb.XGBClassifier(**SMALL), LogisticRegression()):
         masked = hf.bind(model.fit(numbers, PAID == "yes"), TABLE[["city", "age"]])[0]
-        with pytest.raises(hf.InvalidTypeError, match=r"Not numbers: 'city' \('\w+'\)\. .* as for training"):
+        with pytest.raises(hf.errors.InvalidTypeError, match=r"Not numbers: 'city' \('\w+'\)\. .* as for training"):
             masked(np.ones((1, 2), dtype=bool))
 
 
@@ -170,7 +174,9 @@ def test_dates_are_for_pipelines_that_take_them() -> None:
     np.testing.assert_array_equal(masked(np.ones((1, 2), dtype=bool)), pipeline.predict_proba(table.iloc[[0]]))
     for model in (HistGradientBoostingClassifier(max_iter=2), lgb.LGBMClassifier(verbose=-1, **SMALL)):
         plain = model.fit(table.assign(since=0.0), PAID == "yes")
-        with pytest.raises(hf.InvalidTypeError, match=r"Not numbers: 'since' \(Timestamp.*turn them into numbers"):
+        with pytest.raises(
+            hf.errors.InvalidTypeError, match=r"Not numbers: 'since' \(Timestamp.*turn them into numbers"
+        ):
             hf.bind(plain, table)[0](np.ones((1, 2), dtype=bool))
 
 
@@ -202,7 +208,7 @@ def test_polars_frames_of_categories_reach_models_that_were_fitted_on_pandas() -
 
 
 def test_a_polars_frame_of_many_rows_is_no_row() -> None:
-    with pytest.raises(hf.InvalidValueError, match=r"^`row` must be .* one row, got 120 rows\."):
+    with pytest.raises(hf.errors.InvalidValueError, match=r"^`row` must be .* one row, got 120 rows\."):
         hf.mask_tabular(CAT, pl.from_pandas(TABLE), background=TABLE)
 
 
@@ -216,7 +222,7 @@ def test_a_row_may_be_a_mapping() -> None:
     bare = hf.mask_tabular(XGB, X.iloc[2].to_dict() | {"mean area": None}, fill=0.0)
     wanted = XGB.predict_proba(X.iloc[[2]].assign(**{"mean area": np.nan}))
     np.testing.assert_array_equal(bare(FULL), wanted)
-    with pytest.raises(hf.InvalidValueError, match=r"^`row` must have at least one column, got none\."):
+    with pytest.raises(hf.errors.InvalidValueError, match=r"^`row` must have at least one column, got none\."):
         hf.mask_tabular(XGB, {}, fill=0.0)
 
 
@@ -251,20 +257,22 @@ def test_what_a_model_refuses_is_named_by_column_and_row() -> None:
     row["mean area"] = np.nan
     background.iloc[7, 1] = np.nan
     known = r"no missing values for this model, got .*{}.*\. Fill or drop them, or use a model that knows missing"
-    with pytest.raises(hf.InvalidValueError, match="^`row` must have " + known.format("'mean area' in the row")):
+    with pytest.raises(hf.errors.InvalidValueError, match="^`row` must have " + known.format("'mean area' in the row")):
         hf.mask_tabular(model, row, background=X)(FULL)
     masked = hf.mask_tabular(model, X.iloc[0], background=background, fill="background", n_background=200)
     place = known.format("'mean texture' in background row 7")
-    with pytest.raises(hf.InvalidValueError, match="^`background` must have " + place):
+    with pytest.raises(hf.errors.InvalidValueError, match="^`background` must have " + place):
         masked(~FULL)
-    with pytest.raises(hf.InvalidValueError, match="^`background` must have " + place):
+    with pytest.raises(hf.errors.InvalidValueError, match="^`background` must have " + place):
         hf.mask_tabular(
             model.predict_proba, X.to_numpy()[0], background=background, fill="background", n_background=200
         )(~FULL)
     masked(FULL)
-    with pytest.raises(hf.InvalidValueError, match="^`fill` must have " + known.format("'mean radius' in the fill")):
+    with pytest.raises(
+        hf.errors.InvalidValueError, match="^`fill` must have " + known.format("'mean radius' in the fill")
+    ):
         hf.mask_tabular(model, X.iloc[0], fill="missing")(~FULL)
-    with pytest.raises(hf.InvalidValueError, match=r"'mean area' in row 1\b"):
+    with pytest.raises(hf.errors.InvalidValueError, match=r"'mean area' in row 1\b"):
         hf.bind(model, X).classifier.predict(pd.concat([X.iloc[[0]], row.to_frame().T]))
 
 
@@ -275,9 +283,13 @@ def test_an_answer_of_nan_is_blamed_on_the_missing_value() -> None:
     row = np.array([1.0, np.nan, 2.0])
     masked = hf.mask_tabular(scores, row, fill=0.0, columns=["a", "b", "c"])
     assert masked(np.array([[True, False, True]])).tolist() == [[1.0, 2.0]]
-    with pytest.raises(hf.ModelError, match=r"NaN.*'b' in the row\. Fill or drop them, or use a model that knows"):
+    with pytest.raises(
+        hf.errors.ModelError, match=r"NaN.*'b' in the row\. Fill or drop them, or use a model that knows"
+    ):
         masked(np.ones((1, 3), dtype=bool))
-    with pytest.raises(hf.ModelError, match=r"The model returned NaN or infinity"):  # no missing value is to blame
+    with pytest.raises(
+        hf.errors.ModelError, match=r"The model returned NaN or infinity"
+    ):  # no missing value is to blame
         hf.certify(hf.mask_tabular(lambda rows: rows * np.nan, [1.0, 2.0], fill=0.0), [True, False], radius=1)
 
 
@@ -287,14 +299,14 @@ def test_infinity_is_refused_by_column_and_row() -> None:
     nullable = spoiled.astype("Float64")
     for table in (spoiled, nullable):
         with pytest.raises(
-            hf.InvalidValueError, match=r"^`row` must have no infinite values, got -inf .*'mean texture'"
+            hf.errors.InvalidValueError, match=r"^`row` must have no infinite values, got -inf .*'mean texture'"
         ):
             hf.mask_tabular(XGB, table.iloc[[7]], background=X)
         with pytest.raises(
-            hf.InvalidValueError, match=r"^`background` .* got -inf in column 'mean texture' of row 7\."
+            hf.errors.InvalidValueError, match=r"^`background` .* got -inf in column 'mean texture' of row 7\."
         ):
             hf.mask_tabular(XGB, X.iloc[[0]], background=table)
-    with pytest.raises(hf.InvalidValueError, match=r"^`background` .* got -inf in column 1 of row 7\."):
+    with pytest.raises(hf.errors.InvalidValueError, match=r"^`background` .* got -inf in column 1 of row 7\."):
         hf.mask_tabular(XGB, X.to_numpy()[0], background=spoiled.to_numpy())
 
 

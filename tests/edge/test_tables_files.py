@@ -182,7 +182,7 @@ def test_live_boosters_are_bound_by_their_objective() -> None:
     assert named.classes == named[0].classes == ("malignant", "benign")
     regression = hf.bind(CASES["lgb regression"][0](), X)
     assert regression.classes == ()
-    assert hf.certify(regression[0], FULL[0], radius=1, agree=hf.within(5.0)).rate == 1.0
+    assert hf.certify(regression[0], FULL[0], radius=1, agree=hf.agreement.within(5.0)).rate == 1.0
     raw = hf.mask_tabular(CASES["lgb three"][0]().predict, X.iloc[0], background=X)
     np.testing.assert_array_equal(raw(FULL)[0], CASES["lgb three"][2](CASES["lgb three"][0]())[0])
 
@@ -190,14 +190,16 @@ def test_live_boosters_are_bound_by_their_objective() -> None:
 def test_names_of_classes_can_be_given_and_must_fit(tmp_path: Path) -> None:
     spec = save(CASES["lgb classifier"][0](), tmp_path / "m.txt")
     assert hf.models.load(spec, classes=["malignant", "benign"]).classes == ("malignant", "benign")
-    with pytest.raises(hf.InvalidValueError, match=r"^`classes` must name the 2 classes of the model, got 3\."):
+    with pytest.raises(hf.errors.InvalidValueError, match=r"^`classes` must name the 2 classes of the model, got 3\."):
         hf.models.load(spec, classes=["a", "b", "c"])
-    with pytest.raises(hf.InvalidValueError, match=r"^`kind` must be one of table, got 'text'"):
+    with pytest.raises(hf.errors.InvalidValueError, match=r"^`kind` must be one of table, got 'text'"):
         hf.models.load(spec, kind="text")
 
 
 def test_a_model_that_is_not_fitted_is_refused_in_words() -> None:
-    with pytest.raises(hf.InvalidValueError, match=r"^`classifier` must be fitted, got a CatBoost that is not\."):
+    with pytest.raises(
+        hf.errors.InvalidValueError, match=r"^`classifier` must be fitted, got a CatBoost that is not\."
+    ):
         hf.mask_tabular(catboost.CatBoost(), X.iloc[0], fill=0.0)
     assert fingerprint_live(catboost.CatBoost()) is None
     for estimator in (lgb.LGBMClassifier(), xgb.XGBClassifier()):
@@ -212,7 +214,7 @@ def test_files_that_are_missing_cut_off_or_foreign_are_refused_in_one_sentence(
     scheme: str, file: str, tmp_path: Path
 ) -> None:
     path = tmp_path / file
-    with pytest.raises(hf.InvalidValueError, match=rf"^`{scheme}:` must be followed by an existing file, got "):
+    with pytest.raises(hf.errors.InvalidValueError, match=rf"^`{scheme}:` must be followed by an existing file, got "):
         hf.models.load(f"{scheme}:{path}")
     case = {"m.ubj": "xgb ubj", "m.json": "xgb classifier", "m.txt": "lgb classifier", "m.cbm": "cat classifier"}[file]
     save(CASES[case][0](), path)
@@ -221,7 +223,9 @@ def test_files_that_are_missing_cut_off_or_foreign_are_refused_in_one_sentence(
     longer = content + b"\x00" if file in ("m.ubj", "m.txt") else b""
     for spoiled in (*(content[:at] for at in cuts), longer, b"hello", pickle.dumps({}), b'{"a": 1}', bytes(range(256))):
         path.write_bytes(spoiled)
-        with pytest.raises(hf.InvalidValueError, match=rf"^'.*{file}' is no whole \w+ model: [^\n]+ Save it with"):
+        with pytest.raises(
+            hf.errors.InvalidValueError, match=rf"^'.*{file}' is no whole \w+ model: [^\n]+ Save it with"
+        ):
             hf.models.load(f"{scheme}:{path}")
 
 
@@ -234,7 +238,7 @@ def test_other_files_are_refused_with_what_to_save(tmp_path: Path) -> None:
         ("m.bin", r"^`xgboost:` must be followed by a \.json or \.ubj file, got .* Save it with"),
     ):
         (tmp_path / name).write_bytes(b"\x80\x04")
-        with pytest.raises(hf.InvalidValueError, match=said):
+        with pytest.raises(hf.errors.InvalidValueError, match=said):
             hf.models.load(f"xgboost:{tmp_path / name}")
 
 
@@ -246,10 +250,10 @@ def test_a_file_without_a_scheme_is_told_which(tmp_path: Path) -> None:
         ("cat three", "m.cbm"),
     ):
         spec = save(CASES[name][0](), tmp_path / file)
-        with pytest.raises(hf.InvalidValueError, match=rf"Did you mean '{spec}'\?"):
+        with pytest.raises(hf.errors.InvalidValueError, match=rf"Did you mean '{spec}'\?"):
             hf.models.load(str(tmp_path / file))
     (tmp_path / "notes.txt").write_text("about trees")
-    with pytest.raises(hf.InvalidValueError) as refused:
+    with pytest.raises(hf.errors.InvalidValueError) as refused:
         hf.models.load(str(tmp_path / "notes.txt"))
     assert "Did you mean" not in str(refused.value)
 

@@ -44,7 +44,9 @@ def test_a_call_that_takes_too_long_raises_in_time_and_keeps_what_was_computed()
     model = Hanging(at=3)
     evaluator = hf.Evaluator(model, batch_size=4, timeout=SOON)
     masks, start = all_masks(8), time.monotonic()
-    with pytest.raises(hf.ModelError, match=r"no answer for 4 masks within `timeout` = 1 s\. Answers that came "):
+    with pytest.raises(
+        hf.errors.ModelError, match=r"no answer for 4 masks within `timeout` = 1 s\. Answers that came "
+    ):
         evaluator(masks[:12])
     assert time.monotonic() - start < LONG / 2
     np.testing.assert_array_equal(evaluator.masks, masks[:8])
@@ -56,9 +58,9 @@ def test_a_call_that_takes_too_long_raises_in_time_and_keeps_what_was_computed()
 def test_a_model_that_still_hangs_is_not_asked_again_and_one_that_came_back_is() -> None:
     model = Hanging(at=1)
     evaluator = hf.Evaluator(model, timeout=SOON)
-    with pytest.raises(hf.ModelError, match="no answer for 2 masks"):
+    with pytest.raises(hf.errors.ModelError, match="no answer for 2 masks"):
         hf.certify(evaluator, SELECTED, radius=2, rng=0)
-    with pytest.raises(hf.ModelError, match="a call that was given up is still running"):
+    with pytest.raises(hf.errors.ModelError, match="a call that was given up is still running"):
         hf.certify(evaluator, SELECTED, radius=2, rng=0)
     model.release.set()
     for thread in threading.enumerate():
@@ -76,7 +78,7 @@ def test_a_limit_that_is_kept_changes_nothing(make: Any) -> None:
     assert hf.certify(over, SELECTED, radius=3, rng=0).rate == hf.certify(plain, SELECTED, radius=3, rng=0).rate
 
 
-@pytest.mark.parametrize("error", [KeyError("no such layer"), SystemExit(4), hf.ModelError("mine")], ids=repr)
+@pytest.mark.parametrize("error", [KeyError("no such layer"), SystemExit(4), hf.errors.ModelError("mine")], ids=repr)
 def test_what_the_model_raises_comes_through_as_it_is(error: BaseException) -> None:
     def fail(n_batches: int, masks: Any) -> None:
         raise error
@@ -143,7 +145,7 @@ class Steep:
 def test_gradients_are_held_to_the_same_limit(wrap: Any) -> None:
     model = Steep()
     evaluator = wrap(hf.Evaluator(model, timeout=SOON))
-    with pytest.raises(hf.ModelError, match=r"no answer for \d+ gradients within `timeout` = 1 s"):
+    with pytest.raises(hf.errors.ModelError, match=r"no answer for \d+ gradients within `timeout` = 1 s"):
         hf.attribute(evaluator, "integrated_gradients", n_samples=4)
     model.release.set()
     unlimited = hf.attribute(hf.Evaluator(model), "integrated_gradients", n_samples=4)
@@ -154,7 +156,7 @@ def test_decisions_of_a_smoothed_model_are_held_to_the_limit_of_either_evaluator
     for outer, inner in ((SOON, None), (None, SOON)):
         model = Hanging(at=2)
         smoothed = hf.smooth(hf.Evaluator(model, timeout=inner), 0.5, 16, rng=0)
-        with pytest.raises(hf.ModelError, match=r"within `timeout` = 1 s"):
+        with pytest.raises(hf.errors.ModelError, match=r"within `timeout` = 1 s"):
             hf.certify(hf.Evaluator(smoothed, timeout=outer), SELECTED, radius=2, rng=0)
         model.release.set()
 
@@ -162,8 +164,8 @@ def test_decisions_of_a_smoothed_model_are_held_to_the_limit_of_either_evaluator
 @pytest.mark.parametrize(
     ("value", "error"),
     [
-        *((value, hf.InvalidValueError) for value in (0, -1, float("nan"), -np.inf)),
-        *((value, hf.InvalidTypeError) for value in ("5", True, [5], 5j)),
+        *((value, hf.errors.InvalidValueError) for value in (0, -1, float("nan"), -np.inf)),
+        *((value, hf.errors.InvalidTypeError) for value in ("5", True, [5], 5j)),
     ],
     ids=repr,
 )

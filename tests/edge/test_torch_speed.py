@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from holdfast import Evaluator, InvalidTypeError, InvalidValueError, certify, models
+from holdfast import Evaluator, certify, models
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import evaluating, steady_batch_size
 from holdfast.masking.image.mask_image import mask_image
 from holdfast.masking.speed import Acceleration, BatchProbe, layout_probe

@@ -81,7 +81,7 @@ class Engine:
 
     def bind(self, one: Any, /, **settings: Any) -> Any:
         if settings.get("fill") == "unfit":
-            raise hf.InvalidValueError("`fill` must fit the model, got 'unfit'.")
+            raise hf.errors.InvalidValueError("`fill` must fit the model, got 'unfit'.")
         return hf.mask_function(self.function, n_features=len(one.split()), classes=settings.get("classes"))
 
 

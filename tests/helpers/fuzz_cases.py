@@ -20,7 +20,7 @@ SCORES = np.array([3.0, 2.0, -1.0, 0.5, 0.25, 0.0])
 TABLE = np.arange(8.0) % 3
 THREE = np.array([True, False, False])
 ANSWERS = np.array(["84 m", "80 metres", "not known"], dtype=object)
-ERRORS = hf.judge_errors(50, 1, 2)
+ERRORS = hf.judging.judge_errors(50, 1, 2)
 IMAGE = np.arange(48, dtype=np.float64).reshape(4, 4, 3) / 48
 
 Arguments = dict[str, Any]
@@ -157,7 +157,7 @@ QUESTIONS = {
         work=("max_draws",),
     ),
     "plan_calibration": Case(
-        hf.plan_calibration,
+        hf.certification.plan_calibration,
         lambda: {"n_inputs": 30, "min_rate": 0.9, "share": 0.8, "confidence": 0.9, "sizes": [1, 2], "level": 0.1},
         work=("n_inputs",),
     ),
@@ -265,7 +265,7 @@ INPUTS = {
         lambda **options: hf.CausalModel(*tiny_language(), **options),  # test_causal.py spoils what it is made of
         lambda: {"max_tokens": 8, "temperature": 0.0, "batch_size": 4},
     ),
-    "read_citations": Case(hf.read_citations, lambda: {"answer": "yes [1]", "n_passages": 3}),
+    "read_citations": Case(hf.judging.read_citations, lambda: {"answer": "yes [1]", "n_passages": 3}),
     "mask_text": Case(
         hf.mask_text,
         lambda: (
@@ -283,24 +283,24 @@ INPUTS = {
     "mask_function": Case(hf.mask_function, lambda: {"function": len, "n_features": 6}),
     "lookup_table": Case(hf.lookup_table, lambda: {"values": np.arange(8), "n_features": 3}),
     "grid": Case(hf.grid, lambda: {"image": IMAGE.copy(), "rows": 2, "cols": 2}),
-    "segments": Case(hf.segments, lambda: {"label_map": np.array([[0, 1], [2, 2]])}),
+    "segments": Case(hf.masking.segments, lambda: {"label_map": np.array([[0, 1], [2, 2]])}),
     "superpixels": Case(
         hf.superpixels,
         lambda: {"image": IMAGE.copy(), "n_segments": 4, "compactness": 10.0, "sigma": 0.0},
         ("n_segments", "sigma"),
     ),
-    "columns": Case(hf.columns, lambda: {"n": 4}),
-    "column_groups": Case(hf.column_groups, lambda: {"groups": {"a": ["x"], "b": ["y", "z"]}}),
+    "columns": Case(hf.masking.columns, lambda: {"n": 4}),
+    "column_groups": Case(hf.masking.column_groups, lambda: {"groups": {"a": ["x"], "b": ["y", "z"]}}),
     "resample": Case(hf.resample, lambda: {"background": np.ones((5, 4)), "nearest": 2}),
-    "windows": Case(hf.windows, lambda: {"length": 8, "width": 2}),
-    "Additions": Case(hf.Additions, lambda: {"selected": SELECTED.copy(), "radius": 2}),
-    "Removals": Case(hf.Removals, lambda: {"selected": SELECTED.copy(), "radius": 2}),
-    "Swaps": Case(hf.Swaps, lambda: {"selected": SELECTED.copy(), "radius": 2}),
-    "Bernoulli": Case(hf.Bernoulli, lambda: {"probability": 0.3}),
-    "Weighted": Case(hf.Weighted, lambda: {"weights": [1, 2.5, 3], "radius": 2}),
-    "Grouped": Case(hf.Grouped, lambda: {"tree": [[0, 1], [2, 3]]}),
+    "windows": Case(hf.masking.windows, lambda: {"length": 8, "width": 2}),
+    "Additions": Case(hf.neighborhood.Additions, lambda: {"selected": SELECTED.copy(), "radius": 2}),
+    "Removals": Case(hf.neighborhood.Removals, lambda: {"selected": SELECTED.copy(), "radius": 2}),
+    "Swaps": Case(hf.neighborhood.Swaps, lambda: {"selected": SELECTED.copy(), "radius": 2}),
+    "Bernoulli": Case(hf.distributions.Bernoulli, lambda: {"probability": 0.3}),
+    "Weighted": Case(hf.distributions.Weighted, lambda: {"weights": [1, 2.5, 3], "radius": 2}),
+    "Grouped": Case(hf.distributions.Grouped, lambda: {"tree": [[0, 1], [2, 3]]}),
     "check_neighborhood": Case(
-        hf.check_neighborhood,
+        hf.distributions.check_neighborhood,
         lambda: {"neighborhood": "additions", "n_features": 4, "radius": 2},
         work=("n_features",),
     ),
@@ -311,8 +311,8 @@ SCORING = {
     "positive": Case(hf.positive, lambda: {"scores": SCORES.copy()}),
     "top": Case(hf.top, lambda: {"scores": SCORES.copy(), "k": 2, "absolute": False}),
     "top_fraction": Case(hf.top_fraction, lambda: {"scores": SCORES.copy(), "fraction": 0.5, "absolute": True}),
-    "adaptive_keep": Case(hf.adaptive_keep, lambda: {"scores": SCORES.copy(), "lowest": 0.5, "highest": 1.0}),
-    "selective_keep": Case(hf.selective_keep, lambda: {"smoothed": SELECTED.copy(), "keep_probability": 0.5}),
+    "adaptive_keep": Case(hf.smoothing.adaptive_keep, lambda: {"scores": SCORES.copy(), "lowest": 0.5, "highest": 1.0}),
+    "selective_keep": Case(hf.smoothing.selective_keep, lambda: {"smoothed": SELECTED.copy(), "keep_probability": 0.5}),
     "from_array": Case(
         hf.from_array,
         lambda: (
@@ -332,41 +332,49 @@ SCORING = {
     ),
     "as_shapiq_game": Case(hf.as_shapiq_game, lambda: {"model": model(), "target": None}),
     "clopper_pearson": Case(
-        hf.clopper_pearson, lambda: {"n_agreed": 3, "n_evaluated": 9, "confidence": 0.9, "side": "both"}
+        hf.bounds.clopper_pearson, lambda: {"n_agreed": 3, "n_evaluated": 9, "confidence": 0.9, "side": "both"}
     ),
-    "anytime_interval": Case(hf.anytime_interval, lambda: {"n_agreed": 3, "n_evaluated": 9, "confidence": 0.9}),
-    "hoeffding": Case(hf.hoeffding, lambda: {"n_agreed": 3, "n_evaluated": 9, "confidence": 0.9}),
+    "anytime_interval": Case(hf.bounds.anytime_interval, lambda: {"n_agreed": 3, "n_evaluated": 9, "confidence": 0.9}),
+    "hoeffding": Case(hf.bounds.hoeffding, lambda: {"n_agreed": 3, "n_evaluated": 9, "confidence": 0.9}),
     "same_top_class": Case(
-        lambda outputs, reference: hf.same_top_class(outputs, reference),
+        lambda outputs, reference: hf.agreement.same_top_class(outputs, reference),
         lambda: {"outputs": np.eye(3), "reference": np.ones(3)},
         fixed=("outputs", "reference"),  # always what an evaluator has checked
     ),
-    "same_top_set": Case(hf.same_top_set, lambda: {"k": 2}),
-    "same_side": Case(hf.same_side, lambda: {"threshold": 0.5, "class_": 1}),
-    "same_labels": Case(hf.same_labels, lambda: {"thresholds": [0.5, 0.3]}),
-    "within": Case(hf.within, lambda: {"margin": 0.5}),
-    "within_percent": Case(hf.within_percent, lambda: {"percent": 5}),
+    "same_top_set": Case(hf.agreement.same_top_set, lambda: {"k": 2}),
+    "same_side": Case(hf.agreement.same_side, lambda: {"threshold": 0.5, "class_": 1}),
+    "same_labels": Case(hf.agreement.same_labels, lambda: {"thresholds": [0.5, 0.3]}),
+    "within": Case(hf.agreement.within, lambda: {"margin": 0.5}),
+    "within_percent": Case(hf.agreement.within_percent, lambda: {"percent": 5}),
     "same_answer": Case(
-        lambda outputs, reference: hf.same_answer(outputs, reference),
+        lambda outputs, reference: hf.judging.same_answer(outputs, reference),
         lambda: {"outputs": ANSWERS, "reference": "84 m"},
         fixed=("outputs", "reference"),  # always what an evaluator has checked
     ),
-    "same_number": Case(lambda tolerance: hf.same_number(tolerance)(ANSWERS, "84 metres"), lambda: {"tolerance": 0.5}),
-    "accepted_answers": Case(
-        lambda answers: hf.accepted_answers(answers)(ANSWERS, "84 metres"), lambda: {"answers": ["84 m", "84"]}
+    "same_number": Case(
+        lambda tolerance: hf.judging.same_number(tolerance)(ANSWERS, "84 metres"), lambda: {"tolerance": 0.5}
     ),
-    "judge": Case(hf.judge, lambda: {"function": str.startswith, "name": "starts", "batched": False, "errors": ERRORS}),
-    "same_meaning": Case(hf.same_meaning, lambda: {"encode": len, "threshold": 0.5, "errors": None}),
-    "entails": Case(hf.entails, lambda: {"score": len, "threshold": 0.5, "both_ways": True, "errors": None}),
+    "accepted_answers": Case(
+        lambda answers: hf.judging.accepted_answers(answers)(ANSWERS, "84 metres"), lambda: {"answers": ["84 m", "84"]}
+    ),
+    "judge": Case(
+        hf.judging.judge, lambda: {"function": str.startswith, "name": "starts", "batched": False, "errors": ERRORS}
+    ),
+    "same_meaning": Case(hf.judging.same_meaning, lambda: {"encode": len, "threshold": 0.5, "errors": None}),
+    "entails": Case(hf.judging.entails, lambda: {"score": len, "threshold": 0.5, "both_ways": True, "errors": None}),
     "llm_judge": Case(
-        hf.llm_judge,
+        hf.judging.llm_judge,
         lambda: (
             {"model": str.title, "question": "How tall?", "prompt": "{question} {answer} {reference}"}
             | {"errors": ERRORS}
         ),
     ),
-    "judge_errors": Case(hf.judge_errors, lambda: {"n_labelled": 50, "false_yes": 1, "false_no": 2, "confidence": 0.9}),
-    "JudgeErrors": Case(hf.JudgeErrors, lambda: {"n_labelled": 50, "false_yes": 1, "false_no": 2, "confidence": 0.9}),
+    "judge_errors": Case(
+        hf.judging.judge_errors, lambda: {"n_labelled": 50, "false_yes": 1, "false_no": 2, "confidence": 0.9}
+    ),
+    "JudgeErrors": Case(
+        hf.judging.JudgeErrors, lambda: {"n_labelled": 50, "false_yes": 1, "false_no": 2, "confidence": 0.9}
+    ),
 }
 
 

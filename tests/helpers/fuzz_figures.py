@@ -37,8 +37,8 @@ def curve() -> hf.StabilityCurve:
     return hf.certify_radii(score_table(6), SELECTED, radii=[1, 2], rng=0)
 
 
-def accuracy() -> hf.SmoothedAccuracy:
-    return hf.SmoothedAccuracy((1.0, 0.5), (3, 2), 4, 8, 0.9, 64, 0)
+def accuracy() -> hf.smoothing.SmoothedAccuracy:
+    return hf.smoothing.SmoothedAccuracy((1.0, 0.5), (3, 2), 4, 8, 0.9, 64, 0)
 
 
 def calibration() -> Any:

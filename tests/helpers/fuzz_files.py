@@ -18,6 +18,7 @@ from holdfast import data, models, study
 from holdfast.cli.single import read_numbers
 from tests.helpers.fakes import score_table
 from tests.helpers.fuzz_cases import context
+from tests.helpers.rooms import public_object
 from tests.helpers.study_support import TRUST, make_spec, write_texts
 
 SELECTED = np.array([True, True, False, False, False, False])
@@ -79,7 +80,7 @@ def results() -> dict[str, Any]:
     made += [hf.certify_citations(context(), [2], rng=0)]
     made += [hf.stability_bracket(model, SELECTED, max_radius=3, rng=0)]
     made += [hf.mean_curve([lambda: (model, SELECTED)] * 3, radii=[1, 2], half_width=0.3, rng=0)]
-    made += [hf.SmoothedAccuracy((1.0, 0.5), (3, 2), 4, 8, 0.9, 64, 0)]
+    made += [hf.smoothing.SmoothedAccuracy((1.0, 0.5), (3, 2), 4, 8, 0.9, 64, 0)]
     made += [hf.fill_sensitivity(lambda fill: score_table(6, seed=int(fill)), SELECTED, [0.0, 1.0], radius=1, rng=0)]
     made += _of_study()
     return {type(one).__name__: one for one in made}
@@ -130,7 +131,7 @@ def of_result(name: str) -> Format:
     """A result of this kind, as ``to_json`` writes it."""
 
     def read(path: Path) -> str:
-        kind = getattr(hf if name in hf.__all__ else study, name)
+        kind = getattr(study, name) if name in study.__all__ else public_object(name)
         return use(kind.from_json(path.read_text(encoding="utf-8", errors="surrogateescape")))
 
     return Format(f"{name}.json", lambda: results()[name].to_json().encode(), read)

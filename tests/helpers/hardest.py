@@ -167,14 +167,14 @@ def hardest_balls(
 
 
 def end_p_value(ends: Counter[tuple[int, int]], paths: Paths, rate: Fraction) -> float:
-    """Chi-square of where runs ended against the exact stopping law of independent draws.
+    """Chi-square of where runs ended against the exact stopping distribution of independent draws.
 
     Ends that are expected fewer than five times are counted together.
     """
-    law = end_probabilities(paths, rate)
-    assert ends.keys() <= law.keys(), "ended where the design cannot stop"
+    distribution = end_probabilities(paths, rate)
+    assert ends.keys() <= distribution.keys(), "ended where the design cannot stop"
     n_runs = sum(ends.values())
-    common = [end for end, p in law.items() if p * n_runs >= 5]
-    expected = [float(law[end] * n_runs) for end in common]
+    common = [end for end, p in distribution.items() if p * n_runs >= 5]
+    expected = [float(distribution[end] * n_runs) for end in common]
     observed = [ends[end] for end in common]
     return chi_square([*observed, n_runs - sum(observed)], [*expected, n_runs - sum(expected)])

@@ -111,8 +111,10 @@ CALLS |= {
     ),
     "certify: a Generator as rng": lambda: hf.certify(COUNTED, FEW, radius=12, rng=np.random.default_rng(5)),
     "certify: no check of determinism": lambda: hf.certify(COUNTED, FEW, radius=12, check_determinism=False, rng=1),
-    "certify: same_top_set": lambda: hf.certify(SCORES, HALF, radius=6, tolerance=0.2, agree=hf.same_top_set(2), rng=1),
-    "certify: within": lambda: hf.certify(NUMBER, HALF, radius=6, tolerance=0.2, agree=hf.within(1.5), rng=1),
+    "certify: same_top_set": lambda: hf.certify(
+        SCORES, HALF, radius=6, tolerance=0.2, agree=hf.agreement.same_top_set(2), rng=1
+    ),
+    "certify: within": lambda: hf.certify(NUMBER, HALF, radius=6, tolerance=0.2, agree=hf.agreement.within(1.5), rng=1),
     "certify: agreement by a function": lambda: hf.certify(
         SCORES, HALF, radius=6, tolerance=0.2, agree=same_sign, rng=1
     ),
@@ -157,7 +159,7 @@ for _neighborhood in NEIGHBORHOODS:
 
 CALLS |= {
     "certify_radii: exact plan": lambda: hf.certify_radii(
-        SCORES, HALF, radii=[1, 3, 6], plan="exact", agree=hf.same_top_set(2), rng="canonical"
+        SCORES, HALF, radii=[1, 3, 6], plan="exact", agree=hf.agreement.same_top_set(2), rng="canonical"
     ),
     "certified_radius: additions": lambda: hf.certified_radius(COUNTED, FEW, min_rate=0.9, rng=0),
     "certified_radius: asked radii of swaps": lambda: hf.certified_radius(
@@ -214,7 +216,7 @@ CALLS |= {
     "certify_hard: refutation": lambda: hf.certify_hard(PAIRED, [0, 6], radius=3, max_enumerated=5000, rng=0),
     "certify_hard: sampling": lambda: hf.certify_hard(COUNTED, FEW, radius=9, max_enumerated=100, rng=0),
     "certify_hard: swaps": lambda: hf.certify_hard(
-        SCORES, HALF, radius=2, neighborhood="swaps", agree=hf.same_top_set(2), rng=0
+        SCORES, HALF, radius=2, neighborhood="swaps", agree=hf.agreement.same_top_set(2), rng=0
     ),
 }
 
@@ -228,7 +230,7 @@ for _criterion in ("votes", "lipschitz"):
 
 @recorded("certify_mus: a keep probability per feature, rounded, canonical")
 def _mus_rounded() -> Any:
-    keep = hf.adaptive_keep(WEIGHTS[:, 0], lowest=0.1, highest=0.3)
+    keep = hf.smoothing.adaptive_keep(WEIGHTS[:, 0], lowest=0.1, highest=0.3)
     return hf.certify_mus(
         SCORES, HALF, keep_probability=keep, n_levels=20, round=True, input_removals=False, rng="canonical"
     )
@@ -251,14 +253,14 @@ for _votes in (True, False):
 
 @recorded("smooth: adaptive, certified by votes")
 def _smooth_adaptive() -> Any:
-    keep = hf.adaptive_keep(WEIGHTS[:, 0], lowest=0.25, highest=0.75)
+    keep = hf.smoothing.adaptive_keep(WEIGHTS[:, 0], lowest=0.25, highest=0.75)
     model = hf.smooth(SCORES, keep, n_samples=24, rng=5)
     return {"keep": keep, "hard": hf.certify_mus(model, HALF), "curve": hf.certify_radii(model, HALF, radii=[1], rng=2)}
 
 
 @recorded("smooth: selective, twice")
 def _smooth_twice() -> Any:
-    keep = hf.selective_keep(HALF, 0.5)
+    keep = hf.smoothing.selective_keep(HALF, 0.5)
     model = hf.smooth(hf.smooth(SCORES, 0.9, n_samples=8, rng=5), keep, n_samples=8, rng=5)
     return {"keep": keep, "outputs": model(MASKS[::512])}
 
@@ -274,7 +276,7 @@ def _smoothed_accuracy() -> Any:
 CALLS |= {
     "find_witness: proven": lambda: hf.find_witness(PAIRED, [0, 1], max_radius=3, rng=0),
     "find_witness: within a budget": lambda: hf.find_witness(COUNTED, FEW, max_calls=500, rng=3),
-    "find_witness: top set": lambda: hf.find_witness(SCORES, HALF, agree=hf.same_top_set(2), rng=1),
+    "find_witness: top set": lambda: hf.find_witness(SCORES, HALF, agree=hf.agreement.same_top_set(2), rng=1),
     "stability_bracket": lambda: hf.stability_bracket(SCORES, first(9, 12), rng=0),
 }
 
@@ -354,7 +356,11 @@ def _selections() -> Any:
 
 @recorded("neighborhoods: draws, sizes and lists")
 def _neighborhoods() -> Any:
-    kinds = {"additions": hf.Additions, "removals": hf.Removals, "swaps": hf.Swaps}
+    kinds = {
+        "additions": hf.neighborhood.Additions,
+        "removals": hf.neighborhood.Removals,
+        "swaps": hf.neighborhood.Swaps,
+    }
     return {
         name: {
             "size": kind(HALF, 3).size,
@@ -370,9 +376,9 @@ def _neighborhoods() -> Any:
 def _bounds() -> Any:
     counts = [(0, 10), (7, 10), (10, 10), (41, 46)]
     return {
-        side: [hf.clopper_pearson(*count, confidence=0.95, side=side) for count in counts]
+        side: [hf.bounds.clopper_pearson(*count, confidence=0.95, side=side) for count in counts]
         for side in ("both", "lower", "upper")
-    } | {"hoeffding": [hf.hoeffding(*count) for count in counts]}
+    } | {"hoeffding": [hf.bounds.hoeffding(*count) for count in counts]}
 
 
 CALLS |= {
@@ -541,7 +547,7 @@ def _grid() -> Any:
 def _segments() -> Any:
     image = data("digits-vit").inputs[6]
     labels = np.add.outer(np.arange(8) // 2 * 3, np.arange(8) // 3)
-    model = load("digits-vit").bind(image, groups=hf.segments(labels), fill=0.5)
+    model = load("digits-vit").bind(image, groups=hf.masking.segments(labels), fill=0.5)
     return hf.certify(model, selection(model), radius=3, rng="canonical")
 
 
@@ -582,7 +588,9 @@ def _background() -> Any:
 
 @recorded("cancer-forest: groups of columns")
 def _column_groups() -> Any:
-    groups = hf.column_groups({"radius": ["mean radius", "worst radius"], "texture": ["mean texture", "worst texture"]})
+    groups = hf.masking.column_groups(
+        {"radius": ["mean radius", "worst radius"], "texture": ["mean texture", "worst texture"]}
+    )
     model = bound("cancer-forest", 9, groups=groups)
     return hf.certify(model, selection(model), radius=5, tolerance=0.2, rng=3)
 

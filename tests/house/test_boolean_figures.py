@@ -12,8 +12,9 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from holdfast import InvalidTypeError, InvalidValueError, MissingExtraError, boolean
+from holdfast import boolean
 from holdfast.boolean import figures
+from holdfast.errors import InvalidTypeError, InvalidValueError, MissingExtraError
 
 
 def rendered(axes: Axes) -> int:

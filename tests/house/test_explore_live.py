@@ -64,5 +64,5 @@ def test_each_size_is_told_in_turn() -> None:
 
 def test_a_hook_must_be_a_function() -> None:
     model = hf.mask_function(decide, n_features=12)
-    with pytest.raises(hf.InvalidTypeError, match="`on_look` must be a function of a Look, or None, got 3"):
+    with pytest.raises(hf.errors.InvalidTypeError, match="`on_look` must be a function of a Look, or None, got 3"):
         hf.certify(model, np.arange(12) < 2, radius=1, on_look=3)  # type: ignore[arg-type]

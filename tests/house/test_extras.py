@@ -11,8 +11,9 @@ from types import ModuleType
 
 import pytest
 
-from holdfast import MissingExtraError, models
+from holdfast import models
 from holdfast.cli import main
+from holdfast.errors import MissingExtraError
 from holdfast.extras import EXTRAS, check_installed, extras_for, import_extra, needed
 from holdfast.study.session import run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MethodSpec, ModelSpec, StudySpec

@@ -12,7 +12,8 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast import InvalidTypeError, InvalidValueError, certify, from_array, mask_image, mask_tabular, top_fraction
+from holdfast import certify, from_array, mask_image, mask_tabular, top_fraction
+from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.randomness import stream, stream_key
 
 quantus = pytest.importorskip("quantus")

@@ -68,7 +68,7 @@ def test_no_path_of_a_machine_is_recorded() -> None:
 def test_a_call_gives_what_it_gave(name: str) -> None:
     try:
         now = json.loads(json.dumps(plain(CALLS[name]())))
-    except hf.MissingExtraError as error:
+    except hf.errors.MissingExtraError as error:
         pytest.skip(str(error))
     assert not list(differences(RECORD["calls"][name], now, rounded=name in ROUNDED))
 

@@ -19,11 +19,9 @@ from scipy.stats import binom
 from holdfast import (
     Attribution,
     Comparison,
-    Difference,
     Interval,
     MaskedModel,
     RadiusCertificate,
-    RadiusStep,
     StabilityCurve,
     certified_radius,
     certify,
@@ -33,6 +31,7 @@ from holdfast import (
     lookup_table,
     stabilize,
 )
+from holdfast.certification import Difference, RadiusStep
 from holdfast.plans import make_plan, rate_test, share_risk
 from holdfast.types import Mask
 from tests.helpers.boolean_functions import check_bounds, random_batches

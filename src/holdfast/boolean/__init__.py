@@ -5,8 +5,9 @@ A function h of n features is a table (2ⁿ,), or k functions side by side (2ⁿ
 table of a model. See docs/theory/boolean.md, and docs/errata.md for what the paper has wrong.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from holdfast.lazy import load_lazily
 
 if TYPE_CHECKING:
     from holdfast.boolean.bases import *  # noqa: F403
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from holdfast.boolean.profiles import *  # noqa: F403
     from holdfast.boolean.stability import *  # noqa: F403
     from holdfast.boolean.tables import *  # noqa: F403
+    from holdfast.report.figures import boolean_plots
+
+    figures = boolean_plots
 
 _NAMES = {
     "bases": "biased biased_to_biased biased_to_fourier biased_to_monotone fourier fourier_to_biased "
@@ -30,22 +34,6 @@ _NAMES = {
 }
 """Where each public name comes from; a module is imported when one of its names is first asked for."""
 
-_MODULE_OF = {"figures": "holdfast.report.figures.boolean_plots"}
-for _module, _names in _NAMES.items():
-    _MODULE_OF |= dict.fromkeys(_names.split(), f"holdfast.boolean.{_module}")
-
 if not TYPE_CHECKING:  # pragma: no branch  # type checkers read the imports above
-    __all__ = sorted(_MODULE_OF.keys() - {"figures"})
-
-
-def __getattr__(name: str) -> Any:
-    """A public name, imported now and kept; ``figures`` is with all else that is drawn."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'holdfast.boolean' has no attribute {name!r}")
-    module = import_module(_MODULE_OF[name])
-    value = globals()[name] = module if name == "figures" else getattr(module, name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*_MODULE_OF, *globals()})
+    _FIGURES = "holdfast.report.figures.boolean_plots"  # they are with all else that is drawn
+    __getattr__, __dir__, __all__ = load_lazily(__name__, _NAMES, {"figures": _FIGURES})

@@ -5,7 +5,7 @@ conditional weights of h at the explanation α and w_k = P[T ⊆ β∖α], β un
 
     1 − τ_r ≤ (1/γ) Σ_{1≤|T|≤r} |g̃(T)| w_{|T|}
 
-Agreement is strict, as in ``holdfast.within``: scores that moved by exactly the margin disagree.
+Agreement is strict, as in ``holdfast.agreement.within``: scores that moved by exactly the margin disagree.
 """
 
 from __future__ import annotations

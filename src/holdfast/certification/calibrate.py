@@ -374,7 +374,7 @@ class InputTests:
         return self._answers[i, step]
 
     def _check_kind(self, evaluator: Evaluator) -> None:
-        """Raise, before its first call, if an input is of another kind than the first, or the law does not fit it."""
+        """Raise, before its first call, if an input's kind is not the first's, or the distribution does not fit it."""
         if (completions_of(evaluator) is None) != (completions_of(self._models[0]) is None):
             must = "all draw what is hidden, or none of them"
             raise InvalidValueError(argument="inputs", must=must, got="both kinds")

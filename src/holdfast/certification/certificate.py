@@ -22,9 +22,9 @@ from holdfast.certification.reference import (
     reference_masks,
     worst_of,
 )
+from holdfast.distributions.distribution import UNEQUAL
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, Tally
-from holdfast.laws.law import UNEQUAL
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import PLANS, RATE_KINDS, WORST, Plan, most_rows, parts_of
 from holdfast.plans.design import Design

@@ -17,9 +17,9 @@ from holdfast.certification.question import PlanKeywords, Procedure, asks
 from holdfast.certification.reference import Outcome, Reference, asks_together, reference_masks
 from holdfast.certification.serialization import Value, make_frame
 from holdfast.certification.shared_draws import ExplanationDraws, SharedDraws
+from holdfast.distributions.own import OwnDistribution
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, Tally
-from holdfast.laws.own import OwnLaw
 from holdfast.neighborhood import Neighborhood
 from holdfast.plans import Plan, most_rows, share_risk
 from holdfast.terminal import Plotted
@@ -395,7 +395,7 @@ def _rows_for(nearby: Neighborhood, procedure: Procedure) -> np.random.Generator
     """The same random bits for every explanation, row by row; for masks of the user's own, which may take any number
     of them, bits of each explanation: rows that share some with other rows would make no independent pairs.
     """
-    if isinstance(procedure.question.neighborhood, OwnLaw):
+    if isinstance(procedure.question.neighborhood, OwnDistribution):
         return procedure.own_stream(nearby.selected, "rows")
     return procedure.stream("rows")
 

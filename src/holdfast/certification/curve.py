@@ -16,8 +16,8 @@ from holdfast.certification.question import Procedure, RateKeywords, asks
 from holdfast.certification.reference import worst_of
 from holdfast.certification.serialization import Value, make_frame
 from holdfast.certification.shared_draws import ExplanationDraws, SharedDraws
+from holdfast.distributions.distribution import UNEQUAL
 from holdfast.errors import InvalidValueError
-from holdfast.laws.law import UNEQUAL
 from holdfast.neighborhood import Neighborhood, share_of_masks
 from holdfast.plans import WORST, is_valid_design, most_rows, parts_of, share_risk
 from holdfast.plans.search import Goal

@@ -274,7 +274,7 @@ def certify_hard(
         evaluator.expect(nearby.size if proof else n_draws)
         reference = Reference(evaluator, mask, procedure)
         lists = proof and reference.lists(nearby)
-        # What is found from inside the model is about every mask; some laws begin further off.
+        # What is found from inside the model is about every mask; some distributions begin further off.
         known = not lists and nearby.smallest == 0
         nearest = reference.nearest_change(max_radius=nearby.effective_radius) if known else None
         if nearest is not None and (nearest.mask is not None or nearest.proven):

@@ -39,10 +39,10 @@ from holdfast.certification.question import Procedure, own_terms
 from holdfast.certification.reference import Reference, asks_together, reference_masks
 from holdfast.certification.serialization import Value, make_frame
 from holdfast.completions import completions_of
+from holdfast.distributions.distribution import Bernoulli, Distribution
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import STEADY_BATCH_SIZE, Evaluator
 from holdfast.gathering import are_apart, open_questions, run_together
-from holdfast.laws.law import Bernoulli, Law
 from holdfast.randomness import is_canonical
 from holdfast.terminal import Plotted, as_progress
 from holdfast.types import Mask, MaskedModel, Progress, Rng
@@ -211,7 +211,7 @@ class MeanCurve(Plotted, Value, schema="holdfast.mean_curve"):
 
 Explained = Callable[[], tuple[MaskedModel, Any]]
 FreeFeatures = tuple[int, ...]
-"""How many features can change, in each pool of the neighbourhood: inputs alike in this share all laws."""
+"""How many features can change, in each pool of the neighbourhood: inputs alike in this share all distributions."""
 
 Stratum = tuple[FreeFeatures, int]
 """Inputs with so many features to change, and how many of them change."""
@@ -311,7 +311,7 @@ def mean_curve(
         raise InvalidValueError(argument="rng", must=must, got=shown(rng))
     procedure = Procedure.check(mean_curve, "mean", keywords | {"rng": rng}, **fixed)
     question = procedure.question
-    check_mean_law(question.neighborhood)
+    check_mean_distribution(question.neighborhood)
     sure = float(question.confidence)
     risk = (1 - sure) / (len(question.radii) if simultaneous else 1)
     bar = as_progress(progress, what="inputs")
@@ -350,11 +350,11 @@ def mean_curve(
     )
 
 
-def check_mean_law(law: Law, name: str = "neighborhood") -> None:
+def check_mean_distribution(distribution: Distribution, name: str = "neighborhood") -> None:
     """Raise unless masks that change equally many features are equally likely, and any number of them may change."""
-    if law.rings is None or (isinstance(law, Bernoulli) and law.probability in (0, 1)):
+    if distribution.rings is None or (isinstance(distribution, Bernoulli) and distribution.probability in (0, 1)):
         must = "be one whose masks of a size are equally likely, such as 'additions' or 'bernoulli(0.3)', for a mean"
-        raise InvalidValueError(argument=name, must=must, got=law.name)
+        raise InvalidValueError(argument=name, must=must, got=distribution.name)
 
 
 def bet_until(sample: StratifiedSample, weights: StratumWeights, half_width: float, risk: float) -> list[BettingRounds]:
@@ -484,7 +484,7 @@ class StratifiedSample:
         constant = np.sum([np.zeros(len(radii)), *self._counted], axis=0) / self.n_inputs
         for free, members in self.members.items():
             for row, radius in enumerate(radii):
-                for size, share in enumerate(size_law(free, radius, self._odds)):
+                for size, share in enumerate(size_distribution(free, radius, self._odds)):
                     weight = len(members) / self.n_inputs * share
                     if size == 0 and not self._asks_alone:
                         constant[row] += weight
@@ -630,7 +630,7 @@ def _naming_subject(place: int) -> Iterator[None]:
         raise
 
 
-def size_law(free: FreeFeatures, radius: int, odds: Fraction = Fraction(1)) -> list[float]:
+def size_distribution(free: FreeFeatures, radius: int, odds: Fraction = Fraction(1)) -> list[float]:
     """Probabilities of 0, 1, … changes within a radius, where so many features of each pool can change.
 
     ``odds`` say how much likelier a mask is than one with a change less.

@@ -12,8 +12,8 @@ from holdfast.certification.certificate import make_certificate
 from holdfast.certification.curve import CertificateCurve
 from holdfast.certification.question import PlanKeywords, Procedure, asks
 from holdfast.certification.shared_draws import ExplanationDraws, SharedDraws
+from holdfast.distributions.distribution import Bernoulli, as_neighborhood
 from holdfast.errors import InvalidValueError
-from holdfast.laws.law import Bernoulli, as_neighborhood
 from holdfast.plans import most_rows, share_risk
 from holdfast.types import MaskedModel
 from holdfast.validation import MOST_ENTRIES, check_list, check_number, check_whole, shown
@@ -41,8 +41,8 @@ class ProbabilityCurve(CertificateCurve, schema="holdfast.probability_curve"):
 
     def check(self) -> None:
         """Raise if the certificates are not one curve."""
-        laws = [as_neighborhood(certificate.neighborhood) for certificate in self]
-        if not all(isinstance(law, Bernoulli) and law.rings for law in laws):
+        distributions = [as_neighborhood(certificate.neighborhood) for certificate in self]
+        if not all(isinstance(distribution, Bernoulli) and distribution.rings for distribution in distributions):
             raise InvalidValueError(argument="certificates", must="reveal each feature with one probability")
         super().check()
         if len({certificate.radius for certificate in self}) > 1:
@@ -85,7 +85,8 @@ def certify_probabilities(
     """Certify how often the prediction survives when each other feature is revealed with a probability, for many.
 
     Each probability keeps the guarantee of ``certify`` with ``neighborhood=Bernoulli(probability)``: its draws are
-    independent, of its own law, and do not depend on which others are asked for. Masks of the same size are shared.
+    independent, of its own distribution, and do not depend on which others are asked for. Masks of the same size are
+    shared.
 
     Parameters
     ----------
@@ -114,24 +115,24 @@ def certify_probabilities(
     if "neighborhood" in keywords:
         must = "be left out: it is that of the probabilities"
         raise InvalidValueError(argument="neighborhood", must=must, got=shown(keywords["neighborhood"]))
-    laws = sorted({Bernoulli(number) for number in numbers}, key=lambda law: law.probability)
+    distributions = sorted({Bernoulli(number) for number in numbers}, key=lambda distribution: distribution.probability)
     limit = None if radius is None else check_whole(radius, "radius")
-    fixed = {"radii": [0], "simultaneous": simultaneous, "neighborhood": laws[0]}
+    fixed = {"radii": [0], "simultaneous": simultaneous, "neighborhood": distributions[0]}
     procedure = Procedure.check(certify_probabilities, "pooled", keywords, **fixed)
     with procedure.about(model, selected) as (evaluator, mask, procedure):
-        nearby = [procedure.of(law).question.neighborhood_of(mask, limit) for law in laws]
+        nearby = [procedure.of(distribution).question.neighborhood_of(mask, limit) for distribution in distributions]
         plan = procedure.question.make_plan()
         plan = share_risk(plan, len(nearby)) if simultaneous else plan
         before = evaluator.n_calls
         evaluator.expect(most_rows(nearby, plan))
         streams = partial(procedure.own_stream, mask)
-        draws = ExplanationDraws.by_plan(plan, nearby, streams, evaluator, procedure, many_laws=True)
+        draws = ExplanationDraws.by_plan(plan, nearby, streams, evaluator, procedure, many_distributions=True)
         shared = SharedDraws(evaluator, procedure, [draws])
         shared.run()
         evaluator.settle()
         n_calls = evaluator.n_calls - before
         certificates = tuple(
-            make_certificate(draws.reference, near, draws.outcome(near), procedure.of(law), n_calls=n_calls)
-            for law, near in zip(laws, nearby, strict=True)
+            make_certificate(draws.reference, near, draws.outcome(near), procedure.of(distribution), n_calls=n_calls)
+            for distribution, near in zip(distributions, nearby, strict=True)
         )
         return ProbabilityCurve(certificates, simultaneous, n_calls, shared.n_rounds)

@@ -16,10 +16,10 @@ import numpy as np
 from holdfast.agreement import NAMES, Agreement, as_agreement, as_reference, same_top_class
 from holdfast.certification.structure import Structure
 from holdfast.completions import by_rows, completions_of, nearby_rows
+from holdfast.distributions.distribution import Distribution, as_neighborhood
+from holdfast.distributions.own import OwnDistribution, check_draws
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
-from holdfast.laws.law import Law, as_neighborhood
-from holdfast.laws.own import OwnLaw, check_draws
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import PLANS, RATE_KINDS, WORST, Plan, make_plan, plan_for
 from holdfast.randomness import CANONICAL, is_canonical, stream, stream_key
@@ -48,9 +48,9 @@ def check_radii(radii: Any, name: str = "radii") -> tuple[int, ...]:
 
 
 def radii_asked(radius: Any, keywords: Mapping[str, Any]) -> list[int]:
-    """The one radius asked for; none is needed where the neighbourhood is a law, unless its size is to be exact."""
-    law = as_neighborhood(keywords.get("neighborhood", FIELDS["neighborhood"].default))
-    if radius is None and law.name not in NEIGHBORHOODS and keywords.get("rate_kind") != "exactly":
+    """The one radius asked for; a distribution needs none, unless the size is to be exact."""
+    distribution = as_neighborhood(keywords.get("neighborhood", FIELDS["neighborhood"].default))
+    if radius is None and distribution.name not in NEIGHBORHOODS and keywords.get("rate_kind") != "exactly":
         return [0]  # which no one reads
     return [check_whole(radius, "radius")]
 
@@ -76,7 +76,7 @@ ANSWERS = ("fixed", "random")
 """Whether a model gives the same mask the same answer, or a random one each time it is asked."""
 
 _FEW_DRAWS = (1, 3, 4)
-"""Batches in which laws of the user's own are tried before they are trusted."""
+"""Batches in which distributions of the user's own are tried before they are trusted."""
 
 _FIRST_DRAWS = range(2, 2**30)
 """Where numbers of random answers begin: 0 is what a model is asked by itself, 1 what shows whether it is random."""
@@ -110,7 +110,7 @@ FIELDS: Mapping[str, Field] = {
     "neighborhood": Field(
         "additions",
         as_neighborhood,
-        "what changes: additions, removals or swaps; or a law such as bernoulli(0.3), weighted([…]) or grouped([…])",
+        "what changes: additions, removals, swaps, or a distribution: bernoulli(0.3), weighted([…]), grouped([…])",
     ),
     "rate_kind": Field(
         "uniform",
@@ -140,7 +140,7 @@ class Question:
     plan: str
     agree: Agreement
     reference: Any
-    neighborhood: Law
+    neighborhood: Distribution
     rate_kind: str
     simultaneous: bool
     answers: str
@@ -151,7 +151,7 @@ class Question:
         """The question that these keywords ask, defaults included; ``prefix`` comes before their names in errors."""
         values = {name: keywords.get(name, field.default) for name, field in FIELDS.items()}
         question = cls(**{name: FIELDS[name].check(value, f"{prefix}{name}") for name, value in values.items()})
-        if isinstance(question.neighborhood, OwnLaw) and question.rate_kind != "uniform":
+        if isinstance(question.neighborhood, OwnDistribution) and question.rate_kind != "uniform":
             must = "be 'uniform' for a neighbourhood of one's own, which has no sizes"
             raise InvalidValueError(argument=f"{prefix}rate_kind", must=must, got=shown(question.rate_kind))
         return question
@@ -165,11 +165,11 @@ class Question:
         return plan_for(parts, plan, self.rate_kind, all_sampled=self.answers == "random")
 
     def neighborhood_of(self, selected: Mask, radius: int | None) -> Neighborhood:
-        """The masks within a radius; None if the law itself says how far it goes."""
+        """The masks within a radius; None if the distribution itself says how far it goes."""
         return nearby_rows(self.neighborhood(selected, radius), self.n_completions)
 
     def widest(self, selected: Mask) -> Neighborhood:
-        """The masks at any distance that the law goes to."""
+        """The masks at any distance that the distribution goes to."""
         limit = getattr(self.neighborhood, "radius", None)
         return self.neighborhood_of(selected, len(selected) if limit is None else limit)
 
@@ -309,7 +309,7 @@ class Procedure:
         structure = Structure(evaluator) if reads else None
         question = replace(self.question, agree=agree, reference=reference, n_completions=drawn)
         procedure = replace(self, question=question, structure=structure)
-        if isinstance(question.neighborhood, OwnLaw):
+        if isinstance(question.neighborhood, OwnDistribution):
             for mask in explanations:
                 about = ", as `check_neighborhood` says in full"
                 check_draws(question.neighborhood(mask, None), _FEW_DRAWS, about)
@@ -326,8 +326,8 @@ class Procedure:
             evaluator.draw_answers(int(procedure.stream("answers").integers(_FIRST_DRAWS.start, _FIRST_DRAWS.stop)))
         return procedure
 
-    def of(self, neighborhood: Law) -> Procedure:
-        """The same, asked of another law."""
+    def of(self, neighborhood: Distribution) -> Procedure:
+        """The same, asked of another distribution."""
         return replace(self, question=replace(self.question, neighborhood=neighborhood))
 
     def canonical_key(self, provenance: Provenance, *explanations: Mask) -> int:

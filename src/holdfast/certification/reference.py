@@ -17,12 +17,12 @@ from holdfast.certification.question import ANSWERS, Procedure, Question
 from holdfast.certification.serialization import Value
 from holdfast.certification.structure import Structure
 from holdfast.completions import nearby_rows, numbers_of, with_completions
+from holdfast.distributions.distribution import as_neighborhood, check_distribution_name
+from holdfast.distributions.own import MOST_LISTED, OWN
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, Tally
 from holdfast.exact.countable import PROOFS, Counts, NearestChange
 from holdfast.judging import JudgeErrors
-from holdfast.laws.law import as_neighborhood, check_law_name
-from holdfast.laws.own import MOST_LISTED, OWN
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import Plan
 from holdfast.terminal import Pictured
@@ -103,7 +103,7 @@ class PredictionClaim(Pictured, Value):
     def check(self) -> None:
         """Raise if the fields contradict each other."""
         check_mask(self.selected, "selected")
-        check_law_name(self.neighborhood)
+        check_distribution_name(self.neighborhood)
         check_prediction(self.prediction, self.prediction_name, self.agree)
         as_reference(self.reference)
         check_name(self.answers, "answers", ANSWERS)

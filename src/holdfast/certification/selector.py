@@ -18,8 +18,8 @@ from typing import Any
 from holdfast.attribution.methods import METHODS, SCHEMES, Attribution
 from holdfast.bounds import fewest_successes, smallest_power_within
 from holdfast.certification.serialization import Value, make_frame
+from holdfast.distributions.distribution import check_distribution_name
 from holdfast.errors import InvalidValueError
-from holdfast.laws.law import check_law_name
 from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.selection import above, top, top_fraction
 from holdfast.types import Mask, Provenance
@@ -104,7 +104,7 @@ class Selector(Value, schema="holdfast.selector"):
     groups : tuple of CalibrationGroup
         What was found, for all inputs or for each predicted class.
     radius : int or None
-        None where the law itself says how far it goes.
+        None where the distribution itself says how far it goes.
     level : float
         The probability with which an input may pass wrongly; 0 if only exact rates count.
     absolute : bool
@@ -147,7 +147,7 @@ class Selector(Value, schema="holdfast.selector"):
     def check(self) -> None:
         """Raise if the fields contradict each other."""
         check_name(self.by, "by", _CUTS)
-        check_law_name(self.neighborhood)
+        check_distribution_name(self.neighborhood)
         check_label(self.method, "method")
         check_share(self.min_rate, "min_rate")
         if self.n_completions is not None:

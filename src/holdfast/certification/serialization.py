@@ -210,8 +210,9 @@ def fits(value: Any, hint: Any) -> bool:
         return any(fits(value, option) for option in parts)
     if origin is tuple:
         return isinstance(value, tuple) and all(fits(item, parts[0]) for item in value)
-    if origin is np.ndarray:
-        return isinstance(value, np.ndarray) and value.dtype == get_args(parts[1])[0]
+    if origin in (np.ndarray, NDArray):  # from NumPy 2.5 on, `NDArray` is an alias with an origin of its own
+        scalar = parts[0] if origin is NDArray else get_args(parts[1])[0]
+        return isinstance(value, np.ndarray) and value.dtype == scalar
     if origin is not None:
         return isinstance(value, Mapping) and _is_finite(value)
     small = not isinstance(value, int) or abs(value) < _LARGEST

@@ -30,7 +30,7 @@ Streams = Callable[[str], np.random.Generator]
 Stops = Callable[[int, int], bool]
 Floats = NDArray[np.float64]
 
-_MOST_LAWS = 1024
+_MOST_DISTRIBUTIONS = 1024
 
 _ROUNDINGS = 64
 """Rounding units per radius by which products and sums of shares may differ: each step has a few."""
@@ -43,11 +43,11 @@ _MOST_WORDS = 1 << 22
 
 
 class SizeChain:
-    """The sizes of all draws at all radii: at each radius independent and of its own law, and as equal as can be.
+    """The sizes of all draws at all radii: at each independent and of its own distribution, and as equal as can be.
 
     Every draw starts with a size for the largest radius there is. The next smaller radius keeps the
-    size if it fits, and gets a fresh one of its own law if not. A size that fits is distributed by
-    the smaller radius's law, so both give it. Equal sizes are as likely as any coupling can make
+    size if it fits, and gets a fresh one of its own distribution if not. A size that fits is distributed by
+    the smaller radius's distribution, so both give it. Equal sizes are as likely as any coupling can make
     them, and, draw for draw, a size used at some radius is used at all smaller radii it fits into:
     the list of size k need be no longer than radius k alone would have it.
 
@@ -56,8 +56,8 @@ class SizeChain:
 
     def __init__(self, nearby: Neighborhood, rng: np.random.Generator) -> None:
         self._nearby, self._rng = nearby, rng
-        self._laws: dict[int, Neighborhood] = {}
-        widest = self._law(len(nearby.selected))
+        self._distributions: dict[int, Neighborhood] = {}
+        widest = self._distribution(len(nearby.selected))
         self._reach, self._least = widest.effective_radius, widest.smallest
         masks = getattr(widest, "masks", widest)  # completions are drawn beside them
         self._nearer = masks.shares_nearer() if isinstance(masks, PoolFlips) and self._least == 0 else None
@@ -79,7 +79,7 @@ class SizeChain:
         for within in range(self._reach, self._least, -1):
             beyond = size > within
             if beyond.any():
-                size[beyond] = self._law(within).distances(words[beyond, within])
+                size[beyond] = self._distribution(within).distances(words[beyond, within])
             sizes[:, within] = size
         return sizes
 
@@ -88,12 +88,12 @@ class SizeChain:
 
         A fresh size at radius w is k if its random number lies between the shares S(k - 1) / S(w) and S(k) / S(w), S(k)
         masks being within k. Shares are products of ``nearer``. A number so near to one that rounding could decide is
-        left to the law itself, which sums up all sizes.
+        left to the distribution itself, which sums up all sizes.
         """
         numbers, slack = uniform(words), _ROUNDINGS * (self._reach + 1) * np.finfo(float).eps
         may_fall = numbers < nearer * (1 + slack)
         sizes = np.tile(np.arange(self._reach + 1, dtype=np.int32), (len(words), 1))
-        for row, size in enumerate(self._law(self._reach).distances(words[:, self._reach]).tolist()):
+        for row, size in enumerate(self._distribution(self._reach).distances(words[:, self._reach]).tolist()):
             sizes[row, size:] = size
             falls = np.flatnonzero(may_fall[row, 1:size])[::-1] + 1  # at other radii a fresh size is the radius itself
             fresh = self._fresh_sizes(falls, numbers[row, falls], nearer, slack)
@@ -102,7 +102,7 @@ class SizeChain:
                 if within < size:  # else the last size fits into it
                     size = drawn
                     if drawn < 0:
-                        size = fresh[i] = self._law(within).distances(words[row, within : within + 1])[0]
+                        size = fresh[i] = self._distribution(within).distances(words[row, within : within + 1])[0]
                     taken.append(i)
             starts = fresh[taken]
             lengths = falls[taken] + 1 - starts
@@ -129,16 +129,16 @@ class SizeChain:
             sizes[i] = size if number > share * (1 + slack) else -1
         return sizes
 
-    def _law(self, radius: int) -> Neighborhood:
-        law = self._laws.get(radius) or self._nearby.within(radius)
-        # Each law knows every feature: for thousands of features they are made again instead.
-        if len(self._nearby.selected) <= _MOST_LAWS:
-            self._laws[radius] = law
-        return law
+    def _distribution(self, radius: int) -> Neighborhood:
+        distribution = self._distributions.get(radius) or self._nearby.within(radius)
+        # Each distribution knows every feature: for thousands of features they are made again instead.
+        if len(self._nearby.selected) <= _MOST_DISTRIBUTIONS:
+            self._distributions[radius] = distribution
+        return distribution
 
 
 class SizeWords:
-    """The sizes of all draws by all laws: the same random words for each, which it reads by its own law of sizes."""
+    """The sizes of all draws by all distributions: each reads the same random words by its own."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
@@ -154,17 +154,18 @@ class SizeWords:
 class MaskLists:
     """One list of masks per size, and for each mask whether it keeps the prediction.
 
-    Neighbourhoods are those of one law at several radii or, if ``many_laws``, of several laws that have rings alike.
+    Neighbourhoods are those of one distribution at several radii or, if ``many_distributions``, of several whose rings
+    are alike.
     """
 
-    def __init__(self, widest: Neighborhood, streams: Streams, *, many_laws: bool = False) -> None:
+    def __init__(self, widest: Neighborhood, streams: Streams, *, many_distributions: bool = False) -> None:
         n_sizes = widest.effective_radius + 1
         self._widest, self._streams = widest, streams
         self._rings: dict[int, tuple[Neighborhood, np.random.Generator]] = {}
         self._drawn: dict[int, Masks] = {}  # of each size, masks without an answer
         self.lengths: Indices = np.zeros(n_sizes, dtype=np.intp)
         self._agreed: Masks = np.zeros((n_sizes, 0), dtype=bool)
-        self._chain = None if many_laws else SizeChain(widest, streams("sizes"))
+        self._chain = None if many_distributions else SizeChain(widest, streams("sizes"))
         self._words = SizeWords(streams("sizes of all laws"))
 
     def sizes(self, nearby: Neighborhood, start: int, stop: int) -> Indices:
@@ -259,9 +260,14 @@ class ExplanationDraws:
     """One explanation: its lists of masks, and the neighbourhoods that draw from them, are enumerated or counted."""
 
     def __init__(
-        self, widest: Neighborhood, streams: Streams, reference: Reference | None = None, *, many_laws: bool = False
+        self,
+        widest: Neighborhood,
+        streams: Streams,
+        reference: Reference | None = None,
+        *,
+        many_distributions: bool = False,
     ) -> None:
-        self.selected, self.lists = widest.selected, MaskLists(widest, streams, many_laws=many_laws)
+        self.selected, self.lists = widest.selected, MaskLists(widest, streams, many_distributions=many_distributions)
         self._reference = reference
         self.enumerated: list[Neighborhood] = []
         self._counted: dict[int, Outcome] = {}
@@ -278,16 +284,19 @@ class ExplanationDraws:
         evaluator: Evaluator,
         procedure: Procedure,
         *,
-        many_laws: bool = False,
+        many_distributions: bool = False,
     ) -> ExplanationDraws:
         """Count what the model's structure tells, enumerate what has few masks, and draw from the rest by the plan."""
         widest, question = max(nearby, key=lambda near: near.effective_radius), procedure.question
-        if many_laws:  # which all have rings of additions
+        if many_distributions:  # which all have rings of additions
             every = Additions(widest.selected, len(widest.selected))
             widest = nearby_rows(every, question.n_completions)
         known = procedure.structure is not None and procedure.structure.countable is not None
         draws = cls(
-            widest, streams, Reference(evaluator, widest.selected, procedure) if known else None, many_laws=many_laws
+            widest,
+            streams,
+            Reference(evaluator, widest.selected, procedure) if known else None,
+            many_distributions=many_distributions,
         )
         draws._plan = plan
         for near in nearby:

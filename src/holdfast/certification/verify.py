@@ -28,12 +28,12 @@ from holdfast.certification.serialization import Value
 from holdfast.certification.stabilize import StableSelection, stabilize
 from holdfast.certification.structure import Structure
 from holdfast.completions import nearby_rows
+from holdfast.distributions.distribution import as_neighborhood
+from holdfast.distributions.own import OWN
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator
 from holdfast.exact.countable import PROOFS
 from holdfast.judging import judge
-from holdfast.laws.law import as_neighborhood
-from holdfast.laws.own import OWN
 from holdfast.mus import certify_mus
 from holdfast.plans import WORST, rate_test
 from holdfast.plans.catalog import shipped_designs
@@ -278,7 +278,7 @@ def recheck(
         raise InvalidTypeError(argument="result", must=must, got=type(result).__name__)
     own: dict[str, Any]
     if isinstance(result, Selector):
-        _check_law(result, neighborhood)
+        _check_distribution(result, neighborhood)
         own = {"batch_size": batch_size, "progress": progress}
         own["neighborhood"] = result.neighborhood if neighborhood is None else neighborhood
         return _recheck_selector(model, result, agree, method, own)
@@ -297,7 +297,7 @@ def recheck(
     if isinstance(result, CitationCertificate):
         return _recheck_citations(evaluator, result, agree=agree, batch_size=batch_size, progress=progress)
     first = _first(result)
-    _check_law(first, neighborhood)
+    _check_distribution(first, neighborhood)
     options: dict[str, Any] = {"batch_size": batch_size, "progress": progress, "rng": first.rng_key}
     options["neighborhood"] = first.neighborhood if neighborhood is None else neighborhood
     if first.answers == "random":
@@ -507,7 +507,7 @@ def _has_drawn(result: Any) -> bool:
     return not result.exact
 
 
-def _check_law(first: Any, neighborhood: Any) -> None:
+def _check_distribution(first: Any, neighborhood: Any) -> None:
     """Raise unless what drew the masks is known: by its name, or as the object of the user's that has that name."""
     if neighborhood is None and first.neighborhood.startswith(OWN):
         must = f"be given: the masks were drawn by {first.neighborhood.removeprefix(OWN)!r}, which no file holds"

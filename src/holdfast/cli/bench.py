@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> None:
     if options.model is None and options.input is None:
         options.model, options.input = "bundled:digits-vit", "bundled:digits#0"
     elif options.model is None or options.input is None:
-        raise hf.InvalidValueError("and `--input` go together.", argument="--model")
+        raise hf.errors.InvalidValueError("and `--input` go together.", argument="--model")
     settings = {"rng": 0, "radius": 5, "top": 0.25} | options.settings
     model = bind_input(options)[0][0]
     print(f"{options.model}, {model.n_features} features, revealing up to {settings['radius']} more", flush=True)
@@ -107,7 +107,7 @@ def measure(model: MaskedModel, selected: Mask, *, batch_size: int | None = None
         return hf.certify(hf.Evaluator(bound, batch_size=size), selected, plan=plan, rng=rng, **asked)
 
     ask(model, _PLANS[0], batch_size)  # what is wrong is found, and what is slow at first is done
-    masks = hf.Additions(selected, asked["radius"]).sample(max(BATCH_SIZES), stream(rng, "bench"))
+    masks = hf.neighborhood.Additions(selected, asked["radius"]).sample(max(BATCH_SIZES), stream(rng, "bench"))
     seconds_per_mask: dict[int, float] = {}
     for size in BATCH_SIZES:
         times = repeat(partial(model, masks[:size]), number=1, repeat=_REPEATS)

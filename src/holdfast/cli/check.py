@@ -16,8 +16,8 @@ from holdfast.atomic import write_whole
 from holdfast.certification.radius import certified_radius
 from holdfast.cli.options import EXIT_ERROR, EXIT_NO, EXIT_OK, EXIT_UNKNOWN, INPUT_SETTINGS, add_settings, error_message
 from holdfast.cli.single import add_input, add_output, add_verb_options, bind_input, describe, read_explanation
+from holdfast.distributions.distribution import UNEQUAL
 from holdfast.errors import HoldfastError
-from holdfast.laws.law import UNEQUAL
 from holdfast.words import quoted
 
 HOLDS, DOES_NOT_HOLD, CANNOT_TELL, ERROR = "holds", "does not hold", "cannot tell", "error"

@@ -204,7 +204,7 @@ class Questions:
     def _terms(self, view: View, caller: Caller) -> dict[str, Any]:
         """What counts as the same, and the answer to agree with if the model brings one, as keywords of the verbs."""
         evaluator = _smoothed(self._remembering(view, caller), view)
-        agree, reference = own_terms(evaluator, hf.same_top_class, None)
+        agree, reference = own_terms(evaluator, hf.agreement.same_top_class, None)
         return {"agree": agree, "reference": reference}
 
     def _evaluate(self, view: View, masks: Masks, caller: Caller) -> Outputs:
@@ -238,7 +238,10 @@ def _progress(report: Report) -> Progress:
 
 
 def describe_outputs(
-    outputs: Outputs, reference: Any, classes: Sequence[str], agree: hf.Agreement = hf.same_top_class
+    outputs: Outputs,
+    reference: Any,
+    classes: Sequence[str],
+    agree: hf.agreement.Agreement = hf.agreement.same_top_class,
 ) -> list[Plain]:
     """The prediction of each output, its scores, and whether it is that of the output for the explanation alone.
 
@@ -276,7 +279,7 @@ def narrow(known: hf.Interval, look: Look, *, confidence: float) -> hf.Interval:
         n_left = look.n_most - look.n_evaluated
         low, high = look.n_agreed / look.n_most, (look.n_agreed + n_left) / look.n_most
     else:
-        low, high = hf.anytime_interval(look.n_agreed, look.n_evaluated, confidence=confidence)
+        low, high = hf.bounds.anytime_interval(look.n_agreed, look.n_evaluated, confidence=confidence)
     return hf.Interval(max(known.low, low), min(known.high, high))
 
 

@@ -50,7 +50,9 @@ class RateMetric:
             model = hf.mask_tabular(module, values.cpu().numpy(), groups=self.groups, fill=self.fill)
         else:
             shape = tuple(values.shape)
-            raise hf.InvalidValueError(f"Inputs must be images (C, H, W) or rows (d,), got one of shape {shape}.")
+            raise hf.errors.InvalidValueError(
+                f"Inputs must be images (C, H, W) or rows (d,), got one of shape {shape}."
+            )
         self._n_inputs += 1
         rng = stream_key(stream(self._key, "metric", *self.place, str(self._n_inputs)))
         selected = hf.top_fraction(hf.from_array(scores, model, reduce=self.reduce), self.top_fraction)
@@ -62,4 +64,6 @@ def as_tensor(values: Any) -> Any:
     try:
         return import_torch().as_tensor(values)
     except (OverflowError, RuntimeError, TypeError, ValueError) as error:
-        raise hf.InvalidTypeError(f"Inputs and attributions must be tensors or arrays of numbers: {error}") from error
+        raise hf.errors.InvalidTypeError(
+            f"Inputs and attributions must be tensors or arrays of numbers: {error}"
+        ) from error

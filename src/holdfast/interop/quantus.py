@@ -12,7 +12,7 @@ try:
     from quantus.helpers.enums import DataType, EvaluationCategory, ModelType, ScoreDirection
     from quantus.metrics.base import Metric
 except ImportError as error:  # pragma: no cover - the test environment has it
-    raise hf.MissingExtraError("This needs Quantus: pip install 'holdfast[torch]' quantus") from error
+    raise hf.errors.MissingExtraError("This needs Quantus: pip install 'holdfast[torch]' quantus") from error
 
 
 class StabilityRate(Metric[list[float]]):  # type: ignore[misc]
@@ -78,7 +78,7 @@ class StabilityRate(Metric[list[float]]):  # type: ignore[misc]
     def __call__(self, model: Any, x_batch: Any, y_batch: Any, a_batch: Any = None, **options: Any) -> list[float]:
         """The rate of each input; see the metrics of Quantus for what else can be given."""
         if not is_module(model):
-            raise hf.InvalidTypeError(argument="model", must="be a torch module", got=type(model).__name__)
+            raise hf.errors.InvalidTypeError(argument="model", must="be a torch module", got=type(model).__name__)
         self.certificates = []
         self.metric.restart()
         optional = ("s_batch", "channel_first", "explain_func", "explain_func_kwargs", "model_predict_kwargs")
@@ -90,7 +90,7 @@ class StabilityRate(Metric[list[float]]):  # type: ignore[misc]
         """Certify the explanations of one batch (b, C, H, W) or (b, d)."""
         if len(x_batch) != len(a_batch):
             must = f"be as long as `x_batch`, {len(x_batch)}"
-            raise hf.InvalidValueError(argument="a_batch", must=must, got=len(a_batch))
+            raise hf.errors.InvalidValueError(argument="a_batch", must=must, got=len(a_batch))
         module = model.get_model()
         certificates = []
         for values, scores in zip(x_batch, a_batch, strict=True):

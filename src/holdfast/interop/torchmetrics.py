@@ -14,7 +14,7 @@ try:
     from torchmetrics import Metric
     from torchmetrics.utilities import dim_zero_cat
 except ImportError as error:  # pragma: no cover - the test environment has it
-    raise hf.MissingExtraError("This needs torchmetrics: pip install 'holdfast[torch]' torchmetrics") from error
+    raise hf.errors.MissingExtraError("This needs torchmetrics: pip install 'holdfast[torch]' torchmetrics") from error
 
 
 class MeanStabilityRate(Metric):  # type: ignore[misc]
@@ -67,7 +67,7 @@ class MeanStabilityRate(Metric):  # type: ignore[misc]
         **settings: Any,
     ) -> None:
         if not is_module(module):
-            raise hf.InvalidTypeError(argument="module", must="be a torch module", got=type(module).__name__)
+            raise hf.errors.InvalidTypeError(argument="module", must="be a torch module", got=type(module).__name__)
         precision: Any = {name: settings.pop(name) for name in ("tolerance", "confidence", "plan") if name in settings}
         super().__init__(**settings)
         # In a list: a module that is an attribute would become part of the metric, and of its state.
@@ -80,10 +80,12 @@ class MeanStabilityRate(Metric):  # type: ignore[misc]
         """Certify the explanations of a batch: inputs (b, C, H, W) or (b, d), attributions per feature or element."""
         batch, maps = as_tensor(inputs), as_tensor(attributions)
         if batch.ndim == 0 or maps.ndim == 0:
-            raise hf.InvalidValueError("and `attributions` must be batches, got a single number.", argument="inputs")
+            raise hf.errors.InvalidValueError(
+                "and `attributions` must be batches, got a single number.", argument="inputs"
+            )
         if len(batch) != len(maps):
             must = f"be as long as `inputs`, {len(batch)}"
-            raise hf.InvalidValueError(argument="attributions", must=must, got=len(maps))
+            raise hf.errors.InvalidValueError(argument="attributions", must=must, got=len(maps))
         # The number of this process among those that train, which may be known only since the metric was made.
         several = torch.distributed.is_available() and torch.distributed.is_initialized()
         self.metric.place = (str(torch.distributed.get_rank() if several else 0),)
@@ -104,5 +106,5 @@ class MeanStabilityRate(Metric):  # type: ignore[misc]
     def _all_rates(self) -> Any:
         if len(self.rates) == 0:
             must = "be called with at least one input before the mean is asked for"
-            raise hf.InvalidValueError(argument="update", must=must)
+            raise hf.errors.InvalidValueError(argument="update", must=must)
         return dim_zero_cat(self.rates)

@@ -10,8 +10,8 @@ from typing import Any
 
 from holdfast.bounds import hoeffding_draws
 from holdfast.completions import nearby_rows
+from holdfast.distributions.distribution import as_neighborhood
 from holdfast.errors import InvalidValueError
-from holdfast.laws.law import as_neighborhood
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans.catalog import DIVISORS, find_design
 from holdfast.plans.design import Design

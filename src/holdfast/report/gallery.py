@@ -13,8 +13,8 @@ from holdfast.agreement import Agreement, as_agreement
 from holdfast.certification.certificate import Certificate
 from holdfast.certification.curve import StabilityCurve
 from holdfast.certification.reference import prediction_of
+from holdfast.distributions.distribution import as_neighborhood
 from holdfast.evaluation import Evaluator
-from holdfast.laws.law import as_neighborhood
 from holdfast.randomness import stream
 from holdfast.report.card import Plain, describe_certificate, describe_curve, describe_witness, input_card, title_of
 from holdfast.report.rows import InputRows, Source

@@ -179,8 +179,8 @@ def _plot(curves: Mapping[str, CertificateCurve | MeanCurve]) -> str:
         if float(x) - last >= _TICK_ROOM:
             last = float(x)
             drawn += f'<text x="{x}" y="{bottom + 18}" text-anchor="middle" {label}>{place:g}</text>'
-    is_law = isinstance(first, ProbabilityCurve)
-    what = "probability that each other feature is revealed" if is_law else "radius (features added)"
+    is_distribution = isinstance(first, ProbabilityCurve)
+    what = "probability that each other feature is revealed" if is_distribution else "radius (features added)"
     middle = (_LEFT + right) // 2
     drawn += f'<text x="{middle}" y="{_HEIGHT - 8}" text-anchor="middle" {label}>{what}</text>'
     upright = f'transform="rotate(-90 12 {(_TOP + bottom) // 2})"'

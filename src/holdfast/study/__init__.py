@@ -1,7 +1,8 @@
 """Many inputs × explanation methods × settings → one file of results that can be resumed, merged and exported."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from holdfast.lazy import load_lazily
 
 if TYPE_CHECKING:
     from holdfast.study.calibration import MethodSize as MethodSize
@@ -68,19 +69,5 @@ _NAMES = {
 }
 """Where each public name comes from; a module is imported when one of its names is first asked for."""
 
-_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
-
 if not TYPE_CHECKING:  # type checkers read the imports above
-    __all__ = sorted(_MODULE_OF)
-
-
-def __getattr__(name: str) -> Any:
-    """A public name, imported now and kept."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'holdfast.study' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"holdfast.study.{_MODULE_OF[name]}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*_MODULE_OF, *globals()})
+    __getattr__, __dir__, __all__ = load_lazily(__name__, _NAMES)

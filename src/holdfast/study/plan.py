@@ -33,12 +33,12 @@ from holdfast.attribution.shapley import MOST_EXACT_FEATURES
 from holdfast.bounds import hoeffding_draws
 from holdfast.certification.allocation import allocate
 from holdfast.certification.curve import certify_radii
-from holdfast.certification.mean_curve import size_law
+from holdfast.certification.mean_curve import size_distribution
 from holdfast.certification.serialization import Value
 from holdfast.completions import by_rows, completions_of, nearby_rows, with_completions
+from holdfast.distributions.distribution import as_neighborhood
 from holdfast.errors import StudyError
 from holdfast.evaluation import Evaluator
-from holdfast.laws.law import as_neighborhood
 from holdfast.masking.function import mask_function
 from holdfast.plans import make_plan, share_risk
 from holdfast.smoothing import smooth
@@ -357,8 +357,8 @@ def mean_calls(
     smallest = 0 if random_fills else 1
     weights = np.zeros((len(certify.radii), min(max(certify.radii), *group) + 1 - smallest))
     for row, radius in enumerate(certify.radii):
-        law = size_law(group, radius, nearby.odds)
-        weights[row, : len(law) - smallest] = law[smallest:]
+        distribution = size_distribution(group, radius, nearby.odds)
+        weights[row, : len(distribution) - smallest] = distribution[smallest:]
     limit = certify.half_width**2 / (2 * math.log(2 / risk))
     spreads = (max(rate * (1 - rate), certify.half_width), 0.25)
     expected, most = (allocate(weights, np.full(weights.shape[1], spread), limit).sum() for spread in spreads)

@@ -20,12 +20,12 @@ import numpy as np
 
 from holdfast.atomic import write_whole
 from holdfast.attribution.methods import METHODS, SCHEMES, options_of
-from holdfast.certification.mean_curve import check_mean_law
+from holdfast.certification.mean_curve import check_mean_distribution
 from holdfast.certification.question import FIELDS, Question, parse_radii
+from holdfast.distributions.distribution import as_neighborhood
+from holdfast.distributions.own import OwnDistribution
 from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, StudyMismatchError
 from holdfast.evaluation import STEADY_BATCH_SIZE
-from holdfast.laws.law import as_neighborhood
-from holdfast.laws.own import OwnLaw
 from holdfast.masking.function import lookup_table
 from holdfast.mus import CRITERIA, mus_model
 from holdfast.randomness import CANONICAL, is_canonical
@@ -414,11 +414,11 @@ class MethodSpec(_Section, section="methods"):
 
 def _check_neighborhood(value: Any, name: str) -> str:
     """What may be revealed, as a text: a file holds no object, and radii are those of the study."""
-    law = as_neighborhood(value, name)
-    if isinstance(law, OwnLaw) or getattr(law, "radius", None) is not None:
+    distribution = as_neighborhood(value, name)
+    if isinstance(distribution, OwnDistribution) or getattr(distribution, "radius", None) is not None:
         must = "be one that a text can name, with no radius of its own"
         raise InvalidValueError(argument=name, must=must, got=shown(value))
-    return law.name
+    return distribution.name
 
 
 @dataclass(frozen=True)
@@ -454,7 +454,7 @@ class CertifySpec(_Section, section="certify"):
             must = "be 'fixed' for the precision of a data set"
             raise InvalidValueError(argument="certify.answers", must=must, got="'random'")
         if self.of_means:
-            check_mean_law(as_neighborhood(self.neighborhood), "certify.neighborhood")
+            check_mean_distribution(as_neighborhood(self.neighborhood), "certify.neighborhood")
 
     @property
     def keywords(self) -> dict[str, Any]:

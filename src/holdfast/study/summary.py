@@ -375,11 +375,11 @@ class StudySummary(Plotted, Value, schema="holdfast.study_summary"):
         missing = [f"{self.n_skipped} inputs left out"] * (self.n_skipped > 0)
         missing += [f"{self.n_to_do} items not computed"] * (self.n_to_do > 0)
         aside = f" ({', '.join(missing)})" if missing else ""
-        law = "" if self.neighborhood in NEIGHBORHOODS else f", {event(self.neighborhood, 'uniform', 'r')}"
+        distribution = "" if self.neighborhood in NEIGHBORHOODS else f", {event(self.neighborhood, 'uniform', 'r')}"
         inputs = f"{few_words(self.model)} on {counted(self.n_inputs, 'input')} of {few_words(self.data)}"
         levels = " or ".join(sorted({sure(group.confidence) for group in self.groups}))
         known = f", {levels} confidence for each interval" if levels else ""
-        lines = [f"{few_words(self.name)}: {inputs}{aside}{law}{known}"]
+        lines = [f"{few_words(self.name)}: {inputs}{aside}{distribution}{known}"]
         for group in self.groups:
             lines += group.lines(population=self.population)
         for difference in {(each.top_fraction, each.keep_probability): each for each in self.differences}.values():

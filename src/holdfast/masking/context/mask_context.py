@@ -358,7 +358,7 @@ def mask_context(
     ...     return "84 metres" if "tower" in prompt.split("Question")[0] else "I do not know"
     >>> passages = ["Velm has a market.", "The tower of Velm is 84 metres tall.", "It rains in Velm."]
     >>> context = hf.mask_context(ask, passages, question="How tall is the tower?", reference="84 metres")
-    >>> cited = hf.read_citations("84 metres [2].", n_passages=3)
+    >>> cited = hf.judging.read_citations("84 metres [2].", n_passages=3)
     >>> hf.certify(context, cited, radius=2).rate
     1.0
     """

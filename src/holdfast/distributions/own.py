@@ -32,8 +32,8 @@ def _exact(chance: Any, must: str) -> Fraction:
     return Fraction(number) if isinstance(number, (int, Fraction)) else Fraction(repr(float(number)))
 
 
-class OwnLaw:
-    """An object of the user's as a law: it has no radius, and its name cannot be read back."""
+class OwnDistribution:
+    """An object of the user's as a distribution: it has no radius, and its name cannot be read back."""
 
     rings = None
 
@@ -58,8 +58,9 @@ class OwnMasks:
 
     rings, odds, is_uniform = None, Fraction(1), False
 
-    def __init__(self, selected: Any, law: OwnLaw) -> None:
-        self.selected, self.name, self._source = check_mask(selected, "selected"), law.name, law.source
+    def __init__(self, selected: Any, distribution: OwnDistribution) -> None:
+        self.selected = check_mask(selected, "selected")
+        self.name, self._source = distribution.name, distribution.source
         self.radius = self.smallest = self.effective_radius = len(self.selected)
         self.pools: tuple[Indices, ...] = (np.arange(len(self.selected)),)
         self._has_drawn_all = False

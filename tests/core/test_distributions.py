@@ -1,4 +1,4 @@
-"""Laws of what else may be revealed: equal to their definitions, drawn exactly, certified, named and asked again."""
+"""Distributions of what may be revealed: equal to their definitions, drawn exactly, certified, named, asked again."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import holdfast as hf
 from holdfast.certification.serialization import from_any_json
 from holdfast.certification.shared_draws import MaskLists, SizeWords
+from holdfast.distributions.distribution import Distribution, as_neighborhood
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.laws.law import Law, as_neighborhood
 from holdfast.neighborhood import Neighborhood
 from holdfast.words import percent
 from tests.core.test_structure import CountedTable
@@ -90,20 +90,20 @@ def cut(tree: Any, n: int) -> Any:
     return [part for part in (cut(child, n) for child in tree) if part not in (None, [])]
 
 
-def laws_and_truths(n: int) -> list[tuple[Any, Any]]:
+def distributions_and_truths(n: int) -> list[tuple[Any, Any]]:
     certain = [1, 0.3, 0, 0.6, 1, 0.5, 0.2][:n]
     odds = [None if p == 1 else Fraction(str(p)) / (1 - Fraction(str(p))) for p in certain]
     return [
-        (hf.Bernoulli(0.3), lambda selected, radius: by_probabilities(selected, [0.3] * n, radius)),
-        (hf.Bernoulli(0.9), lambda selected, radius: by_probabilities(selected, [0.9] * n, radius)),
-        (hf.Bernoulli(0), lambda selected, radius: by_probabilities(selected, [0] * n, radius)),
+        (hf.distributions.Bernoulli(0.3), lambda selected, radius: by_probabilities(selected, [0.3] * n, radius)),
+        (hf.distributions.Bernoulli(0.9), lambda selected, radius: by_probabilities(selected, [0.9] * n, radius)),
+        (hf.distributions.Bernoulli(0), lambda selected, radius: by_probabilities(selected, [0] * n, radius)),
         (
-            hf.Bernoulli(PROBABILITIES[:n]),
+            hf.distributions.Bernoulli(PROBABILITIES[:n]),
             lambda selected, radius: by_probabilities(selected, PROBABILITIES, radius),
         ),
-        (hf.Bernoulli(certain), lambda selected, radius: by_weights(selected, odds, radius)),
-        (hf.Weighted(WEIGHTS[:n]), lambda selected, radius: by_weights(selected, WEIGHTS, radius)),
-        (hf.Grouped(cut(TREE, n)), lambda selected, radius: by_groups(selected, cut(TREE, n), radius)),
+        (hf.distributions.Bernoulli(certain), lambda selected, radius: by_weights(selected, odds, radius)),
+        (hf.distributions.Weighted(WEIGHTS[:n]), lambda selected, radius: by_weights(selected, WEIGHTS, radius)),
+        (hf.distributions.Grouped(cut(TREE, n)), lambda selected, radius: by_groups(selected, cut(TREE, n), radius)),
     ]
 
 
@@ -124,18 +124,20 @@ def listed(nearby: Neighborhood) -> Chances:
 
 def cases() -> list[Any]:
     return [
-        pytest.param(text, law, truth, radius, id=f"{text}-{law.name}-{radius}")
+        pytest.param(text, distribution, truth, radius, id=f"{text}-{distribution.name}-{radius}")
         for text in SELECTIONS
-        for law, truth in laws_and_truths(len(text))
+        for distribution, truth in distributions_and_truths(len(text))
         for radius in (None, 2, 3, 9)
         if truth(bits(text), radius)
     ]
 
 
-@pytest.mark.parametrize(("text", "law", "truth", "radius"), cases())
-def test_what_is_listed_and_drawn_is_the_law_itself(text: str, law: Any, truth: Any, radius: int | None) -> None:
+@pytest.mark.parametrize(("text", "distribution", "truth", "radius"), cases())
+def test_what_is_listed_and_drawn_is_the_distribution_itself(
+    text: str, distribution: Any, truth: Any, radius: int | None
+) -> None:
     selected = bits(text)
-    nearby, chances = law(selected, radius), truth(selected, radius)
+    nearby, chances = distribution(selected, radius), truth(selected, radius)
     assert listed(nearby) == chances
     assert sum(chances.values()) == 1
     masks = nearby.sample(4000, np.random.default_rng(7))
@@ -151,17 +153,21 @@ def test_what_is_listed_and_drawn_is_the_law_itself(text: str, law: Any, truth: 
     assert chi_square(*zip(*pairs, strict=True)) > LEAST_P_VALUE
 
 
-@pytest.mark.parametrize(("text", "law", "truth", "radius"), [case for case in cases() if case.values[3] is None])
-def test_a_ring_is_the_law_given_the_distance(text: str, law: Any, truth: Any, radius: int | None) -> None:
+@pytest.mark.parametrize(
+    ("text", "distribution", "truth", "radius"), [case for case in cases() if case.values[3] is None]
+)
+def test_a_ring_is_the_distribution_given_the_distance(
+    text: str, distribution: Any, truth: Any, radius: int | None
+) -> None:
     selected = bits(text)
-    whole = law(selected, radius)
+    whole = distribution(selected, radius)
     for k in range(whole.smallest, whole.effective_radius + 1):
         ring = whole.exactly(k)
         assert (ring.smallest, ring.effective_radius) == (k, k)
         chances = listed(ring)
         masks = ring.sample(400, np.random.default_rng(1))
         assert {tuple(mask) for mask in masks.tolist()} <= set(chances)
-        if law.name.startswith("grouped"):
+        if distribution.name.startswith("grouped"):
             assert all(k in whole._part.sizes(np.array(mask)) for mask in chances)
         else:
             given_size = {
@@ -174,7 +180,7 @@ def test_a_ring_is_the_law_given_the_distance(text: str, law: Any, truth: Any, r
 
 
 def test_each_feature_is_revealed_with_its_probability() -> None:
-    chances = listed(hf.Bernoulli(PROBABILITIES)(bits("0010000"), None))
+    chances = listed(hf.distributions.Bernoulli(PROBABILITIES)(bits("0010000"), None))
     for i, probability in enumerate(PROBABILITIES):
         marginal = sum(chance for mask, chance in chances.items() if mask[i])
         assert marginal == (1 if i == 2 else Fraction(str(probability)))
@@ -184,33 +190,37 @@ def test_each_feature_is_revealed_with_its_probability() -> None:
 @pytest.mark.parametrize("text", SELECTIONS)
 def test_equal_weights_are_additions_and_odds_are_probabilities(text: str, radius: int) -> None:
     selected = bits(text)
-    uniform = hf.Additions(selected, radius)
+    uniform = hf.neighborhood.Additions(selected, radius)
     masks = {tuple(mask) for part in uniform.enumerate(99) for mask in part.tolist()}
-    for law in (hf.Weighted([1] * len(text)), hf.Bernoulli(0.5), hf.Weighted([0.1] * len(text), radius=0)):
-        own = law(selected, None if law.name.startswith("weighted([0.1") else radius)
+    for distribution in (
+        hf.distributions.Weighted([1] * len(text)),
+        hf.distributions.Bernoulli(0.5),
+        hf.distributions.Weighted([0.1] * len(text), radius=0),
+    ):
+        own = distribution(selected, None if distribution.name.startswith("weighted([0.1") else radius)
         reached = masks if own.radius == radius else {tuple(selected.tolist())}
         assert listed(own) == dict.fromkeys(reached, Fraction(1, len(reached)))
     odds = [Fraction(3, 7)] * len(text)
-    assert listed(hf.Bernoulli(0.3)(selected, radius)) == by_weights(selected, odds, radius)
-    assert listed(hf.Bernoulli([0.3] * len(text))(selected, radius)) == by_weights(selected, odds, radius)
+    assert listed(hf.distributions.Bernoulli(0.3)(selected, radius)) == by_weights(selected, odds, radius)
+    assert listed(hf.distributions.Bernoulli([0.3] * len(text))(selected, radius)) == by_weights(selected, odds, radius)
 
 
 def test_a_probability_of_one_reveals_everything_and_needs_the_room_for_it() -> None:
-    everything = hf.Bernoulli(1)(bits("0100"), None)
+    everything = hf.distributions.Bernoulli(1)(bits("0100"), None)
     assert listed(everything) == {(True,) * 4: Fraction(1)}
     assert everything.sample(3, np.random.default_rng(0)).all()
     assert everything.exactly(0).smallest == 3
-    for law in (hf.Bernoulli(1), hf.Bernoulli([1, 1, 1, 1])):
+    for distribution in (hf.distributions.Bernoulli(1), hf.distributions.Bernoulli([1, 1, 1, 1])):
         with pytest.raises(
             InvalidValueError, match="`radius` must be at least 3: as many features are always revealed, got 2"
         ):
-            law(bits("0100"), 2)
+            distribution(bits("0100"), 2)
 
 
 @pytest.mark.parametrize("radius", [None, 2])
-def test_weights_of_very_different_size_are_drawn_by_their_law(radius: int | None) -> None:
+def test_weights_of_very_different_size_are_drawn_by_their_distribution(radius: int | None) -> None:
     weights = [1e-300, 1e300, 1.0, 2.0, 1e-3]
-    nearby = hf.Weighted(weights)(bits("00000"), radius)
+    nearby = hf.distributions.Weighted(weights)(bits("00000"), radius)
     chances = by_weights(bits("00000"), weights, radius)
     assert listed(nearby) == chances
     masks = nearby.sample(20_000, np.random.default_rng(3))
@@ -225,7 +235,7 @@ def test_weights_of_very_different_size_are_drawn_by_their_law(radius: int | Non
 def test_hundreds_of_features_are_drawn_by_their_weights() -> None:
     n = 300
     weights = np.linspace(0.01, 2, n)
-    nearby = hf.Weighted(weights)(np.zeros(n, dtype=bool), 3)
+    nearby = hf.distributions.Weighted(weights)(np.zeros(n, dtype=bool), 3)
     masks = nearby.sample(20_000, np.random.default_rng(0))
     sums = [Fraction(1), Fraction(0), Fraction(0), Fraction(0)]
     for weight in weights.tolist():
@@ -237,15 +247,15 @@ def test_hundreds_of_features_are_drawn_by_their_weights() -> None:
 
 
 def test_a_table_of_sums_that_does_not_fit_is_refused() -> None:
-    nearby = hf.Weighted([1.0] * 5000)(np.zeros(5000, dtype=bool), 4000)
+    nearby = hf.distributions.Weighted([1.0] * 5000)(np.zeros(5000, dtype=bool), 4000)
     with pytest.raises(InvalidValueError, match="`radius` must be at most 3354 for 5000 features of unequal weights"):
         nearby.sample(1, np.random.default_rng(0))
-    near = hf.Weighted([1.0] * 5000)(np.zeros(5000, dtype=bool), 3)
+    near = hf.distributions.Weighted([1.0] * 5000)(np.zeros(5000, dtype=bool), 3)
     assert near.sample(2, np.random.default_rng(0)).sum(axis=1).max() <= 3
 
 
 def test_masks_that_are_equally_likely_have_one_mass() -> None:
-    nearby = hf.Grouped([[1, 2]])(bits("0000"), None)
+    nearby = hf.distributions.Grouped([[1, 2]])(bits("0000"), None)
     assert nearby.mass_counts() == [(1, 5)]
     own = as_neighborhood(ListedHalf())(bits("1000"), None)
     assert own.mass_counts() == [(Fraction(1, 8), 8)]
@@ -253,7 +263,7 @@ def test_masks_that_are_equally_likely_have_one_mass() -> None:
 
 
 def test_features_in_no_group_stay_hidden() -> None:
-    nearby = hf.Grouped([[1, 2]])(bits("0000"), None)
+    nearby = hf.distributions.Grouped([[1, 2]])(bits("0000"), None)
     assert not nearby.sample(100, np.random.default_rng(0))[:, [0, 3]].any()
     assert not nearby.contains(bits("1000"))
     assert not nearby.contains(bits("1110"))
@@ -273,16 +283,20 @@ trees = st.recursive(st.integers(0, 40), lambda children: st.lists(children, min
     st.lists(st.floats(0, 1), min_size=1, max_size=4),
     st.lists(trees, min_size=1),
 )
-def test_texts_of_laws_are_read_back_as_they_were(weights: Any, chances: Any, tree: Any) -> None:
-    laws: list[Any] = [hf.Weighted(weights), hf.Bernoulli(chances), hf.Bernoulli(chances[0])]
+def test_texts_of_distributions_are_read_back_as_they_were(weights: Any, chances: Any, tree: Any) -> None:
+    distributions: list[Any] = [
+        hf.distributions.Weighted(weights),
+        hf.distributions.Bernoulli(chances),
+        hf.distributions.Bernoulli(chances[0]),
+    ]
     flat = str(tree).replace("[", " ").replace("]", " ").replace(",", " ").split()
     if len(set(flat)) == len(flat):
-        laws.append(hf.Grouped(tree))
-    for law in laws:
-        again = as_neighborhood(law.name)
-        assert again == law
-        assert again.name == law.name
-        assert as_neighborhood(json.loads(json.dumps(law.name))) == law
+        distributions.append(hf.distributions.Grouped(tree))
+    for distribution in distributions:
+        again = as_neighborhood(distribution.name)
+        assert again == distribution
+        assert again.name == distribution.name
+        assert as_neighborhood(json.loads(json.dumps(distribution.name))) == distribution
 
 
 @pytest.mark.parametrize(
@@ -296,9 +310,9 @@ def test_texts_of_laws_are_read_back_as_they_were(weights: Any, chances: Any, tr
         ("Bernoulli(0.3)", "Did you mean 'bernoulli(0.3)'?"),
         ("swap", "Did you mean 'swaps'?"),
         ("§§§", "or an object with `sample`, got '§§§'."),
-        ([0.1, 0.2], "Use hf.Bernoulli(…), or hf.Weighted(…) for weights."),
-        (hf.Weighted, "Use hf.Weighted(…)."),
-        (Law, "Use an object of the class."),
+        ([0.1, 0.2], "Use hf.distributions.Bernoulli(…), or hf.distributions.Weighted(…) for weights."),
+        (hf.distributions.Weighted, "Use hf.distributions.Weighted(…)."),
+        (Distribution, "Use an object of the class."),
         ({}, "or an object with `sample`, got {}."),
         ("bernoulli([])", "`probability` must be a number from 0 to 1"),
         ("weighted(1)", "`weights` must be numbers ≥ 0, one per feature"),
@@ -314,11 +328,14 @@ def test_texts_of_laws_are_read_back_as_they_were(weights: Any, chances: Any, tr
         ),
         ("own law mine", "must be one of additions, removals, swaps, bernoulli(p)"),
         (3, "must be one of additions, removals, swaps, bernoulli(p)"),
-        (hf.Additions(bits("100"), 1), "must not be bound to an explanation yet, got Additions. Give its name, and"),
-        (hf.Bernoulli, "Use hf.Bernoulli(…)."),
+        (
+            hf.neighborhood.Additions(bits("100"), 1),
+            "must not be bound to an explanation yet, got Additions. Give its name, and",
+        ),
+        (hf.distributions.Bernoulli, "Use hf.distributions.Bernoulli(…)."),
     ],
 )
-def test_texts_that_name_no_law_are_refused_with_a_reason(value: Any, must: str) -> None:
+def test_texts_that_name_no_distribution_are_refused_with_a_reason(value: Any, must: str) -> None:
     with pytest.raises((InvalidValueError, InvalidTypeError)) as caught:
         as_neighborhood(value)
     assert must in str(caught.value)
@@ -341,98 +358,103 @@ MODEL = hf.mask_function(lookup, n_features=N)
 MANY = hf.mask_function(lambda masks: masks[:, 0] & ~(masks[:, 7] & masks[:, 9]), n_features=24)
 OF_MANY = np.arange(24) < 3
 
-LAWS = [
-    hf.Bernoulli(0.3),
-    hf.Bernoulli([0.1, 0.5, 0.9, 0.3, 0.2, 0.6, 0.7, 0.05, 0.4]),
-    hf.Weighted([1, 2, 3, 4, 5, 6, 7, 8, 9]),
-    hf.Grouped([[0, 3, 4], [[1, 5], 6, 2], 7, 8]),
+DISTRIBUTIONS = [
+    hf.distributions.Bernoulli(0.3),
+    hf.distributions.Bernoulli([0.1, 0.5, 0.9, 0.3, 0.2, 0.6, 0.7, 0.05, 0.4]),
+    hf.distributions.Weighted([1, 2, 3, 4, 5, 6, 7, 8, 9]),
+    hf.distributions.Grouped([[0, 3, 4], [[1, 5], 6, 2], 7, 8]),
 ]
-LAWS_OF_MANY = [
-    hf.Bernoulli(0.4),
-    hf.Bernoulli(np.linspace(0.1, 0.9, 24)),
-    hf.Weighted(list(range(1, 25))),
-    hf.Grouped([list(range(3, 10)), [list(range(10, 20)), 20, 21], 22, 23]),
+DISTRIBUTIONS_OF_MANY = [
+    hf.distributions.Bernoulli(0.4),
+    hf.distributions.Bernoulli(np.linspace(0.1, 0.9, 24)),
+    hf.distributions.Weighted(list(range(1, 25))),
+    hf.distributions.Grouped([list(range(3, 10)), [list(range(10, 20)), 20, 21], 22, 23]),
 ]
 
 
-def true_rate(law: Any, radius: int | None) -> Fraction:
-    chances = listed(law(SELECTED, radius))
+def true_rate(distribution: Any, radius: int | None) -> Fraction:
+    chances = listed(distribution(SELECTED, radius))
     return sum((chance for mask, chance in chances.items() if lookup(np.array([mask]))[0]), start=Fraction(0))
 
 
 @pytest.mark.parametrize("radius", [None, 3])
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.family)
-def test_few_masks_are_all_evaluated_and_the_rate_is_their_probability(law: Any, radius: int | None) -> None:
-    certificate = hf.certify(MODEL, SELECTED, neighborhood=law, radius=radius, tolerance=0.05, rng=0)
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=lambda distribution: distribution.family)
+def test_few_masks_are_all_evaluated_and_the_rate_is_their_probability(distribution: Any, radius: int | None) -> None:
+    certificate = hf.certify(MODEL, SELECTED, neighborhood=distribution, radius=radius, tolerance=0.05, rng=0)
     assert certificate.exact
-    assert certificate.rate == certificate.rate_unbiased == float(true_rate(law, radius))
+    assert certificate.rate == certificate.rate_unbiased == float(true_rate(distribution, radius))
     assert certificate.interval == (certificate.rate, certificate.rate)
-    assert certificate.n_evaluated == law(SELECTED, radius).size
+    assert certificate.n_evaluated == distribution(SELECTED, radius).size
     certificate.check()
     assert hf.Certificate.from_json(certificate.to_json()) == certificate
-    by_text = hf.certify(MODEL, SELECTED, neighborhood=law.name, radius=certificate.radius, tolerance=0.05, rng=0)
+    by_text = hf.certify(
+        MODEL, SELECTED, neighborhood=distribution.name, radius=certificate.radius, tolerance=0.05, rng=0
+    )
     assert by_text == certificate
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.family)
-def test_the_exact_probability_of_missing_a_sampled_rate_is_within_the_risk(law: Any) -> None:
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=lambda distribution: distribution.family)
+def test_the_exact_probability_of_missing_a_sampled_rate_is_within_the_risk(distribution: Any) -> None:
     # Draws are independent with the true rate as their probability; the rest is summed over the stopping design.
-    certificate = hf.certify(MODEL, SELECTED, neighborhood=law, tolerance=0.3, confidence=0.8, rng=0)
+    certificate = hf.certify(MODEL, SELECTED, neighborhood=distribution, tolerance=0.3, confidence=0.8, rng=0)
     assert certificate.design is not None
     paths = oracles.count_paths(certificate.design.looks, certificate.design.limits)
-    rate = true_rate(law, None)
+    rate = true_rate(distribution, None)
     assert 0 < rate < 1
     assert oracles.miss_probability(paths, rate, Fraction(3, 10)) <= Fraction(2, 10)
-    agreed = lookup(law(SELECTED, None).sample(6000, np.random.default_rng(2)))
+    agreed = lookup(distribution(SELECTED, None).sample(6000, np.random.default_rng(2)))
     assert abs(agreed.mean() - float(rate)) < 5 * math.sqrt(float(rate * (1 - rate)) / 6000)
 
 
-@pytest.mark.parametrize("law", LAWS_OF_MANY, ids=lambda law: law.family)
-def test_every_verb_takes_a_law_and_every_result_is_confirmed(law: Any) -> None:
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS_OF_MANY, ids=lambda distribution: distribution.family)
+def test_every_verb_takes_a_distribution_and_every_result_is_confirmed(distribution: Any) -> None:
     others = {"a": OF_MANY, "b": np.arange(24) >= 18}
     results: list[Any] = [
-        hf.certify(MANY, OF_MANY, neighborhood=law, rng=0),
-        hf.certify(MANY, OF_MANY, neighborhood=law, radius=4, rng="canonical"),
-        hf.certify(MANY, OF_MANY, neighborhood=law, radius=3, rate_kind="exactly", rng=0),
-        hf.certify(MANY, OF_MANY, neighborhood=law, radius=2, rate_kind="worst_size", rng=0),
-        hf.certify_radii(MANY, OF_MANY, neighborhood=law, radii=[0, 1, 3, 99], rng=0),
-        hf.certify_radii(MANY, OF_MANY, neighborhood=law, radii=[1, 3, 5], simultaneous=True, rng=0),
-        hf.certify_radii(MANY, OF_MANY, neighborhood=law, radii=[1, 3], rate_kind="worst_size", rng=0),
-        hf.certified_radius(MANY, OF_MANY, min_rate=0.8, neighborhood=law, rng=0),
-        hf.certify_hard(MANY, OF_MANY, neighborhood=law, rng=0),
-        hf.certify_hard(MANY, OF_MANY, neighborhood=law, radius=1, tolerance=0.01, rng=0),
-        hf.compare(MANY, others, [1, 4], neighborhood=law, rng=0),
-        hf.compare(MANY, others, [1, 4], neighborhood=law, plan="sequential", rng=0),
-        hf.stabilize(MANY, np.arange(24, 0, -1), min_rate=0.8, neighborhood=law, rng=0),
-        hf.stabilize(MANY, np.arange(24, 0, -1), min_rate=0.8, radius=2, neighborhood=law, rng=0),
+        hf.certify(MANY, OF_MANY, neighborhood=distribution, rng=0),
+        hf.certify(MANY, OF_MANY, neighborhood=distribution, radius=4, rng="canonical"),
+        hf.certify(MANY, OF_MANY, neighborhood=distribution, radius=3, rate_kind="exactly", rng=0),
+        hf.certify(MANY, OF_MANY, neighborhood=distribution, radius=2, rate_kind="worst_size", rng=0),
+        hf.certify_radii(MANY, OF_MANY, neighborhood=distribution, radii=[0, 1, 3, 99], rng=0),
+        hf.certify_radii(MANY, OF_MANY, neighborhood=distribution, radii=[1, 3, 5], simultaneous=True, rng=0),
+        hf.certify_radii(MANY, OF_MANY, neighborhood=distribution, radii=[1, 3], rate_kind="worst_size", rng=0),
+        hf.certified_radius(MANY, OF_MANY, min_rate=0.8, neighborhood=distribution, rng=0),
+        hf.certify_hard(MANY, OF_MANY, neighborhood=distribution, rng=0),
+        hf.certify_hard(MANY, OF_MANY, neighborhood=distribution, radius=1, tolerance=0.01, rng=0),
+        hf.compare(MANY, others, [1, 4], neighborhood=distribution, rng=0),
+        hf.compare(MANY, others, [1, 4], neighborhood=distribution, plan="sequential", rng=0),
+        hf.stabilize(MANY, np.arange(24, 0, -1), min_rate=0.8, neighborhood=distribution, rng=0),
+        hf.stabilize(MANY, np.arange(24, 0, -1), min_rate=0.8, radius=2, neighborhood=distribution, rng=0),
     ]
     for result in results:
         result.check()
         assert from_any_json(result.to_json()) == result
         check = hf.recheck(MANY, result)
         assert check.confirmed, check
-    assert results[1].neighborhood == law.name
+    assert results[1].neighborhood == distribution.name
     assert hf.recheck(MANY, results[1]).canonical
 
 
-def test_other_fills_are_certified_by_a_law() -> None:
-    fills = hf.fill_sensitivity(lambda fill: MODEL, SELECTED, [0, 1], radius=99, rng=0, neighborhood=LAWS[2])
+def test_other_fills_are_certified_by_a_distribution() -> None:
+    fills = hf.fill_sensitivity(lambda fill: MODEL, SELECTED, [0, 1], radius=99, rng=0, neighborhood=DISTRIBUTIONS[2])
     assert "revealing other features by weight" in str(fills)
     fills.check()
     assert from_any_json(fills.to_json()) == fills
 
 
-def test_a_law_has_the_draws_of_its_family_whatever_its_numbers_are() -> None:
-    keys = {hf.certify(MANY, OF_MANY, neighborhood=hf.Bernoulli(p), rng="canonical").rng_key for p in (0.2, 0.3, 0.9)}
+def test_a_distribution_has_the_draws_of_its_family_whatever_its_numbers_are() -> None:
+    keys = {
+        hf.certify(MANY, OF_MANY, neighborhood=hf.distributions.Bernoulli(p), rng="canonical").rng_key
+        for p in (0.2, 0.3, 0.9)
+    }
     assert len(keys) == 1
 
 
-@pytest.mark.parametrize("law", LAWS_OF_MANY, ids=lambda law: law.family)
-def test_sizes_on_a_curve_are_those_of_each_radius_alone(law: Any) -> None:
-    wide = law(OF_MANY, 24)
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS_OF_MANY, ids=lambda distribution: distribution.family)
+def test_sizes_on_a_curve_are_those_of_each_radius_alone(distribution: Any) -> None:
+    wide = distribution(OF_MANY, 24)
     lists = MaskLists(wide, lambda purpose: np.random.default_rng(len(purpose)))
     for radius in (1, 2, 5):
-        near = law(OF_MANY, radius)
+        near = distribution(OF_MANY, radius)
         sizes = np.bincount(lists.sizes(near, 0, 20_000), minlength=radius + 1)
         words = np.random.default_rng(1).integers(0, 2**64, size=200_000, dtype=np.uint64)
         alone = np.bincount(near.distances(words), minlength=radius + 1) / 10
@@ -442,7 +464,9 @@ def test_sizes_on_a_curve_are_those_of_each_radius_alone(law: Any) -> None:
 
 def counted(probability: float, radius: int | None, model: Any = None) -> Any:
     model = CountedTable() if model is None else model
-    return hf.certify(model, np.arange(8) < 2, neighborhood=hf.Bernoulli(probability), radius=radius, rng=0)
+    return hf.certify(
+        model, np.arange(8) < 2, neighborhood=hf.distributions.Bernoulli(probability), radius=radius, rng=0
+    )
 
 
 @pytest.mark.parametrize("radius", [None, 2, 3])
@@ -463,16 +487,16 @@ def test_a_model_that_counts_its_masks_tells_the_probability_exactly(probability
 
 def test_who_watches_sees_the_masks_that_are_listed_counted() -> None:
     looks: list[Any] = []
-    asked: Any = {"neighborhood": hf.Bernoulli(0.3), "tolerance": 0.05, "rng": 0, "batch_size": 50}
+    asked: Any = {"neighborhood": hf.distributions.Bernoulli(0.3), "tolerance": 0.05, "rng": 0, "batch_size": 50}
     certificate = hf.certify(MODEL, SELECTED, on_look=looks.append, **asked)
     assert [look.n_evaluated for look in looks] == [50, 100, 128]
     assert all(look.exact and look.n_most == 128 for look in looks)
     assert certificate == hf.certify(MODEL, SELECTED, **asked)
 
 
-def test_laws_whose_rings_are_not_uniform_are_not_counted() -> None:
+def test_distributions_whose_rings_are_not_uniform_are_not_counted() -> None:
     model = CountedTable()
-    certificate = hf.certify(model, np.arange(8) < 2, neighborhood=hf.Weighted([1] * 8), radius=2, rng=0)
+    certificate = hf.certify(model, np.arange(8) < 2, neighborhood=hf.distributions.Weighted([1] * 8), radius=2, rng=0)
     assert certificate.proof is None
     assert certificate.rate == hf.certify(model, np.arange(8) < 2, radius=2, rng=0).rate
 
@@ -482,9 +506,13 @@ def test_a_proof_about_groups_vouches_for_numbers_of_groups(changing: Any) -> No
     # One group of three features is nearer than two features of different groups.
     changed = [np.isin(np.arange(N), (0, 1, *features)) for features in changing]
     model = hf.mask_function(lambda masks: ~np.isin(codes(masks), codes(changed) if changed else []), n_features=N)
-    law = hf.Grouped([[2, [3, 4, 5]], [6, 7], 8])
-    hard = hf.certify_hard(model, SELECTED, neighborhood=law, max_enumerated=999, rng=0)
-    changes = [k for k in range(8) if not model(np.concatenate(list(law(SELECTED, 99).exactly(k).enumerate(99)))).all()]
+    distribution = hf.distributions.Grouped([[2, [3, 4, 5]], [6, 7], 8])
+    hard = hf.certify_hard(model, SELECTED, neighborhood=distribution, max_enumerated=999, rng=0)
+    changes = [
+        k
+        for k in range(8)
+        if not model(np.concatenate(list(distribution(SELECTED, 99).exactly(k).enumerate(99)))).all()
+    ]
     assert hard.radius == (changes[0] - 1 if changes else hard.requested_radius)
     assert hard.stable == (not changes)
     hard.check()
@@ -510,19 +538,19 @@ def forged(result: Any, **changes: Any) -> str:
     ],
 )
 def test_an_exact_certificate_that_was_edited_is_refused(changes: Any) -> None:
-    certificate = hf.certify(MODEL, SELECTED, neighborhood=hf.Bernoulli(0.3), tolerance=0.05, rng=0)
+    certificate = hf.certify(MODEL, SELECTED, neighborhood=hf.distributions.Bernoulli(0.3), tolerance=0.05, rng=0)
     assert certificate.n_evaluated == 128
     assert 0 < certificate.n_agreed < 128
     with pytest.raises(InvalidValueError, match=r"is not a true holdfast\.certificate"):
         hf.Certificate.from_json(forged(certificate, **changes))
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.family)
-def test_a_rate_that_other_masks_would_have_is_read_and_not_confirmed(law: Any) -> None:
-    certificate = hf.certify(MODEL, SELECTED, neighborhood=law, tolerance=0.05, rng=0)
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=lambda distribution: distribution.family)
+def test_a_rate_that_other_masks_would_have_is_read_and_not_confirmed(distribution: Any) -> None:
+    certificate = hf.certify(MODEL, SELECTED, neighborhood=distribution, tolerance=0.05, rng=0)
     other = certificate.rate * 0.999
     edited = forged(certificate, rate=other, rate_unbiased=other, interval={"low": other, "high": other})
-    if law.family == "grouped":  # all choices are equally likely, so that the counts tell the rate
+    if distribution.family == "grouped":  # all choices are equally likely, so that the counts tell the rate
         with pytest.raises(InvalidValueError):
             hf.Certificate.from_json(edited)
     else:
@@ -532,7 +560,7 @@ def test_a_rate_that_other_masks_would_have_is_read_and_not_confirmed(law: Any) 
 
 
 def test_an_answer_that_the_counts_cannot_give_is_refused() -> None:
-    radius = hf.certified_radius(MODEL, SELECTED, min_rate=0.8, radii=[1], neighborhood=LAWS[2], rng=0)
+    radius = hf.certified_radius(MODEL, SELECTED, min_rate=0.8, radii=[1], neighborhood=DISTRIBUTIONS[2], rng=0)
     step = radius.trail[0]
     assert (step.exact, step.n_evaluated) == (True, 8)
     for n_agreed, answer in ((0, True), (8, False), (4, None)):
@@ -546,7 +574,7 @@ def test_an_answer_that_the_counts_cannot_give_is_refused() -> None:
 # -- curves over probabilities ----------------------------------------------------------------------
 
 
-def over(*probabilities: float, **keywords: Any) -> hf.ProbabilityCurve:
+def over(*probabilities: float, **keywords: Any) -> hf.certification.ProbabilityCurve:
     return hf.certify_probabilities(MANY, OF_MANY, probabilities=probabilities, **({"rng": 0} | keywords))
 
 
@@ -560,17 +588,17 @@ def test_a_probability_has_the_same_certificate_whichever_others_are_asked_for()
 def test_sizes_that_share_their_random_words_are_binomial_for_each_probability() -> None:
     words, n = SizeWords(np.random.default_rng(0)), 21
     for probability in (0.1, 0.3, 0.5, 0.9):
-        near = hf.Bernoulli(probability)(OF_MANY, None)
+        near = hf.distributions.Bernoulli(probability)(OF_MANY, None)
         first, rest = words.sizes(near, 0, 100), words.sizes(near, 100, 20_000)
         np.testing.assert_array_equal(np.concatenate([first, rest]), words.sizes(near, 0, 20_000))
         sizes = np.bincount(np.concatenate([first, rest]), minlength=n + 1)
-        law = [20_000 * math.comb(n, k) * probability**k * (1 - probability) ** (n - k) for k in range(n + 1)]
-        common = [k for k in range(n + 1) if law[k] > 10]
-        expected = np.array([law[k] for k in common])
+        distribution = [20_000 * math.comb(n, k) * probability**k * (1 - probability) ** (n - k) for k in range(n + 1)]
+        common = [k for k in range(n + 1) if distribution[k] > 10]
+        expected = np.array([distribution[k] for k in common])
         assert chi_square(sizes[common], expected * sizes[common].sum() / expected.sum()) > LEAST_P_VALUE
 
 
-def test_draws_of_a_curve_are_as_frequent_as_the_law_says() -> None:
+def test_draws_of_a_curve_are_as_frequent_as_the_distribution_says() -> None:
     # The agreements of 300 curves at a fixed number of draws each, against the true rate at each probability.
     rates: defaultdict[float, list[float]] = defaultdict(list)
     for seed in range(300):
@@ -637,7 +665,7 @@ def test_a_curve_of_other_certificates_is_refused() -> None:
     curve = over(0.2, 0.5)
     radii = hf.certify_radii(MANY, OF_MANY, radii=[1, 2], rng=0)
     with pytest.raises(InvalidValueError, match="reveal each feature with one probability"):
-        hf.ProbabilityCurve(radii.certificates, False, 1, 1).check()
+        hf.certification.ProbabilityCurve(radii.certificates, False, 1, 1).check()
     with pytest.raises(InvalidValueError, match="answer one question at increasing probabilities"):
         replace(curve, certificates=curve.certificates[::-1]).check()
     limited = over(0.6, radius=4).certificates
@@ -705,7 +733,7 @@ def test_masks_of_ones_own_are_sampled_and_named() -> None:
 def test_masks_of_ones_own_that_are_listed_are_evaluated_by_their_probabilities() -> None:
     uniform = hf.certify(MODEL, SELECTED, neighborhood=ListedHalf(), tolerance=0.05, rng=0)
     assert uniform.exact
-    assert uniform.rate == float(true_rate(hf.Bernoulli(0.5), None))
+    assert uniform.rate == float(true_rate(hf.distributions.Bernoulli(0.5), None))
     skewed = ListedHalf()
     skewed.chances = lambda n: [Fraction(2 * i + 1, n * n) for i in range(n)]
     certificate = hf.certify(MODEL, SELECTED, neighborhood=skewed, tolerance=0.05, rng=0)
@@ -739,7 +767,7 @@ def test_results_of_ones_own_masks_are_confirmed_with_the_object_and_only_so(sou
         with pytest.raises(InvalidValueError, match="`neighborhood` must be given: the masks were drawn by 'coin'"):
             hf.recheck(model, result)
         with pytest.raises(InvalidValueError, match="`neighborhood` must be that of the result, 'own law coin'"):
-            hf.recheck(model, result, neighborhood=hf.Bernoulli(0.5))
+            hf.recheck(model, result, neighborhood=hf.distributions.Bernoulli(0.5))
 
 
 def test_pairs_of_ones_own_draws_are_independent_of_each_other() -> None:
@@ -807,7 +835,7 @@ def forgetful(selected: Any, n: int, rng: Any) -> Any:
 )
 def test_a_neighbourhood_that_breaks_its_contract_is_told_so(methods: Any, message: str) -> None:
     with pytest.raises((InvalidValueError, InvalidTypeError)) as caught:
-        hf.check_neighborhood(Broken(**methods))
+        hf.distributions.check_neighborhood(Broken(**methods))
     assert str(caught.value).startswith("`neighborhood`")
     assert message in str(caught.value)
 
@@ -825,7 +853,7 @@ def test_draws_that_ignore_the_random_numbers_are_found_without_a_list() -> None
         at: int = 0
 
     with pytest.raises(InvalidValueError, match="`neighborhood` must draw other masks from other random numbers"):
-        hf.check_neighborhood(Counter(), n_features=8)
+        hf.distributions.check_neighborhood(Counter(), n_features=8)
 
 
 def test_an_object_that_writes_to_what_it_is_given_changes_nothing() -> None:
@@ -835,25 +863,25 @@ def test_an_object_that_writes_to_what_it_is_given_changes_nothing() -> None:
             selected[:] = True
             return masks
 
-    assert hf.check_neighborhood(Writing()).n_masks == (None,) * 4
+    assert hf.distributions.check_neighborhood(Writing()).n_masks == (None,) * 4
 
 
 def test_a_good_neighbourhood_is_described() -> None:
-    check = hf.check_neighborhood(ListedHalf())
+    check = hf.distributions.check_neighborhood(ListedHalf())
     assert (check.name, check.n_masks, check.removes) == ("own law coin", (64, 16, 2, 1), False)
     assert (
         str(check) == "own law coin keeps all selected features; its draws agree with its list for 4 of 4 explanations."
     )
-    removing = hf.check_neighborhood("removals", n_features=5)
+    removing = hf.distributions.check_neighborhood("removals", n_features=5)
     assert removing.removes
     assert "hides selected features, too" in str(removing)
-    assert hf.check_neighborhood(Half(), n_features=5).n_masks == (None,) * 4
+    assert hf.distributions.check_neighborhood(Half(), n_features=5).n_masks == (None,) * 4
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.family)
-def test_built_in_laws_keep_the_public_contract(law: Any) -> None:
-    assert hf.check_neighborhood(law, n_features=N).n_masks[-1] == 1
-    assert hf.check_neighborhood(law, n_features=N, radius=2).n_masks[-1] == 1
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=lambda distribution: distribution.family)
+def test_built_in_distributions_keep_the_public_contract(distribution: Any) -> None:
+    assert hf.distributions.check_neighborhood(distribution, n_features=N).n_masks[-1] == 1
+    assert hf.distributions.check_neighborhood(distribution, n_features=N, radius=2).n_masks[-1] == 1
 
 
 def test_a_mask_that_was_never_drawn_is_no_counterexample_of_ones_own() -> None:
@@ -883,7 +911,7 @@ def test_a_mask_that_was_never_drawn_is_no_counterexample_of_ones_own() -> None:
         (lambda: hf.certify(MANY, OF_MANY), "`radius` must be a whole number ≥ 0, got None"),
         (lambda: hf.certify(MANY, OF_MANY, neighborhood="swaps"), "`radius` must be a whole number ≥ 0, got None"),
         (
-            lambda: hf.certify(MANY, OF_MANY, neighborhood=hf.Bernoulli(0.3), rate_kind="exactly"),
+            lambda: hf.certify(MANY, OF_MANY, neighborhood=hf.distributions.Bernoulli(0.3), rate_kind="exactly"),
             "`radius` must be a whole number ≥ 0, got None",
         ),
         (lambda: hf.certify(MANY, OF_MANY, neighborhood=Half(), radius=3), "`radius` must be left out"),
@@ -893,22 +921,24 @@ def test_a_mask_that_was_never_drawn_is_no_counterexample_of_ones_own() -> None:
         ),
         (lambda: hf.certify_radii(MANY, OF_MANY, neighborhood=Half(), radii=[1]), "`radius` must be left out"),
         (
-            lambda: hf.certify(MANY, OF_MANY, neighborhood=hf.Bernoulli([0.5])),
+            lambda: hf.certify(MANY, OF_MANY, neighborhood=hf.distributions.Bernoulli([0.5])),
             "`neighborhood` must have one number per feature, of which there are 24, got 1",
         ),
         (
-            lambda: hf.certify(MANY, OF_MANY, neighborhood=hf.Grouped([[30]])),
+            lambda: hf.certify(MANY, OF_MANY, neighborhood=hf.distributions.Grouped([[30]])),
             "`neighborhood` must have features below 24, got 30",
         ),
         (
-            lambda: hf.certify(MANY, OF_MANY, neighborhood=hf.Weighted([1] * 24, radius=2), radius=3),
+            lambda: hf.certify(MANY, OF_MANY, neighborhood=hf.distributions.Weighted([1] * 24, radius=2), radius=3),
             "`radius` must be at most 2, the radius of the neighbourhood, or left out, got 3",
         ),
         (lambda: hf.certify(MANY, OF_MANY, neighborhood=Half(name="")), "`neighborhood.name` must be a text"),
         (lambda: hf.certify(MANY, OF_MANY, neighborhood=Half(name=3)), "`neighborhood.name` must be a text"),  # type: ignore[arg-type]
         (lambda: hf.stabilize(MANY, np.arange(24), min_rate=0.8), "`radius` must be a whole number ≥ 0, got None"),
         (
-            lambda: hf.mean_curve([lambda: (MANY, OF_MANY)], radii=[2], neighborhood=hf.Grouped([[1]]), rng=0),
+            lambda: hf.mean_curve(
+                [lambda: (MANY, OF_MANY)], radii=[2], neighborhood=hf.distributions.Grouped([[1]]), rng=0
+            ),
             "`neighborhood` must be one whose masks of a size are equally likely",
         ),
         (
@@ -923,30 +953,30 @@ def test_what_makes_no_sense_is_refused_before_any_model_call(ask: Any, message:
     assert str(caught.value).startswith(message)
 
 
-def test_a_law_with_a_radius_of_its_own_goes_no_further() -> None:
-    law = hf.Weighted([1] * 24, radius=2)
-    certificate = hf.certify(MANY, OF_MANY, neighborhood=law, rng=0)
-    assert (certificate.radius, certificate.neighborhood) == (2, hf.Weighted([1] * 24).name)
+def test_a_distribution_with_a_radius_of_its_own_goes_no_further() -> None:
+    distribution = hf.distributions.Weighted([1] * 24, radius=2)
+    certificate = hf.certify(MANY, OF_MANY, neighborhood=distribution, rng=0)
+    assert (certificate.radius, certificate.neighborhood) == (2, hf.distributions.Weighted([1] * 24).name)
     assert hf.recheck(MANY, certificate).confirmed
-    assert len(hf.certified_radius(MANY, OF_MANY, min_rate=0.5, neighborhood=law, rng=0).trail) == 2
+    assert len(hf.certified_radius(MANY, OF_MANY, min_rate=0.5, neighborhood=distribution, rng=0).trail) == 2
 
 
 # -- means and costs --------------------------------------------------------------------------------
 
 
-def test_the_mean_of_curves_is_that_of_the_law() -> None:
+def test_the_mean_of_curves_is_that_of_the_distribution() -> None:
     rates = hf.mean_curve(
         [lambda: (MODEL, SELECTED), lambda: (MODEL, np.arange(N) < 4)] * 3,
         radii=[2, 99],
-        neighborhood=hf.Bernoulli(0.3),
+        neighborhood=hf.distributions.Bernoulli(0.3),
         half_width=0.02,
         rng=0,
     )
     reference = lookup(np.array([np.arange(N) < 4]))[0]
     for row, radius in zip(rates, (2, None), strict=True):
-        other = listed(hf.Bernoulli(0.3)(np.arange(N) < 4, radius))
+        other = listed(hf.distributions.Bernoulli(0.3)(np.arange(N) < 4, radius))
         second = sum(chance for mask, chance in other.items() if lookup(np.array([mask]))[0] == reference)
-        truth = (float(true_rate(hf.Bernoulli(0.3), radius)) + float(second)) / 2
+        truth = (float(true_rate(hf.distributions.Bernoulli(0.3), radius)) + float(second)) / 2
         assert row.interval.low <= truth <= row.interval.high
     assert rates.neighborhood == "bernoulli(0.3)"
     counted_table = hf.mean_curve(
@@ -955,48 +985,48 @@ def test_the_mean_of_curves_is_that_of_the_law() -> None:
     assert counted_table.n_counted == 0
 
 
-def test_the_cost_of_a_law_is_known_before() -> None:
-    few = hf.plan_samples(selected=SELECTED, neighborhood=hf.Weighted([1] * N, radius=1))
+def test_the_cost_of_a_distribution_is_known_before() -> None:
+    few = hf.plan_samples(selected=SELECTED, neighborhood=hf.distributions.Weighted([1] * N, radius=1))
     assert (few.exact, few.max_draws) == (True, 8)
     assert not hf.plan_samples(selected=OF_MANY, neighborhood=Half()).exact
-    assert hf.plan_samples(neighborhood=hf.Bernoulli(0.3)) == hf.plan_samples()
+    assert hf.plan_samples(neighborhood=hf.distributions.Bernoulli(0.3)) == hf.plan_samples()
 
 
 # -- words ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("law", "keywords", "sentence"),
+    ("distribution", "keywords", "sentence"),
     [
-        (LAWS_OF_MANY[0], {}, "revealing each other feature with probability 0.4 kept"),
+        (DISTRIBUTIONS_OF_MANY[0], {}, "revealing each other feature with probability 0.4 kept"),
         (
-            LAWS_OF_MANY[0],
+            DISTRIBUTIONS_OF_MANY[0],
             {"radius": 5},
             "revealing each other feature with probability 0.4 (at most 5) kept",
         ),
         (
-            LAWS_OF_MANY[0],
+            DISTRIBUTIONS_OF_MANY[0],
             {"radius": 5, "rate_kind": "exactly"},
             "revealing each other feature with probability 0.4 (exactly 5) kept",
         ),
         (
-            LAWS_OF_MANY[0],
+            DISTRIBUTIONS_OF_MANY[0],
             {"radius": 3, "rate_kind": "worst_size"},
             "revealing each other feature with probability 0.4 (at most 3) kept",
         ),
-        (LAWS_OF_MANY[1], {}, "revealing each other feature with its own probability kept"),
-        (LAWS_OF_MANY[2], {}, "revealing other features by weight kept"),
-        (LAWS_OF_MANY[2], {"radius": 3}, "revealing up to 3 more features by weight kept"),
-        (LAWS_OF_MANY[3], {"radius": 3}, "revealing up to 3 groups of features kept"),
-        (LAWS_OF_MANY[3], {}, "revealing any number of groups of features kept"),
+        (DISTRIBUTIONS_OF_MANY[1], {}, "revealing each other feature with its own probability kept"),
+        (DISTRIBUTIONS_OF_MANY[2], {}, "revealing other features by weight kept"),
+        (DISTRIBUTIONS_OF_MANY[2], {"radius": 3}, "revealing up to 3 more features by weight kept"),
+        (DISTRIBUTIONS_OF_MANY[3], {"radius": 3}, "revealing up to 3 groups of features kept"),
+        (DISTRIBUTIONS_OF_MANY[3], {}, "revealing any number of groups of features kept"),
     ],
 )
-def test_a_certificate_says_what_was_revealed(law: Any, keywords: Any, sentence: str) -> None:
-    assert sentence in str(hf.certify(MANY, OF_MANY, neighborhood=law, rng=0, **keywords))
+def test_a_certificate_says_what_was_revealed(distribution: Any, keywords: Any, sentence: str) -> None:
+    assert sentence in str(hf.certify(MANY, OF_MANY, neighborhood=distribution, rng=0, **keywords))
 
 
 def test_an_exact_rate_is_told_as_a_probability() -> None:
-    certificate = hf.certify(MODEL, SELECTED, neighborhood=hf.Bernoulli(0.3), tolerance=0.05, rng=0)
+    certificate = hf.certify(MODEL, SELECTED, neighborhood=hf.distributions.Bernoulli(0.3), tolerance=0.05, rng=0)
     assert str(certificate).startswith(f"Stable in exactly {percent(certificate.rate)} of cases: ")
     assert "Masks count by their probability." in certificate.explain()
 
@@ -1005,7 +1035,7 @@ def test_the_order_of_groups_names_no_other_draws() -> None:
     model = hf.mask_function(lambda masks: masks[:, 4] | (masks.sum(axis=1) > 4), n_features=12)
     trees = ([[0, 1, 2], [3, [4, 5]], [6, 7, 8, 9, 10, 11]], [[11, 10, 9, 8, 7, 6], [[5, 4], 3], [2, 0, 1]])
     first, second = (
-        hf.certify(model, [0], radius=3, neighborhood=hf.Grouped(tree), tolerance=0.2, rng="canonical")
+        hf.certify(model, [0], radius=3, neighborhood=hf.distributions.Grouped(tree), tolerance=0.2, rng="canonical")
         for tree in trees
     )
     assert first == second
@@ -1015,7 +1045,7 @@ def test_the_order_of_groups_names_no_other_draws() -> None:
 @pytest.mark.parametrize("probability", [0, 1])
 def test_hard_certificates_of_certain_masks_are_about_that_mask_alone(probability: int) -> None:
     model = hf.mask_function(lambda masks: masks[:, 1] & ~masks.all(axis=1), n_features=4)
-    hard = hf.certify_hard(model, [0, 1], neighborhood=hf.Bernoulli(probability), rng=0)
+    hard = hf.certify_hard(model, [0, 1], neighborhood=hf.distributions.Bernoulli(probability), rng=0)
     assert (hard.method, hard.stable, hard.n_evaluated) == ("enumeration", probability == 0, 1)
     assert hf.recheck(model, hard).confirmed
 
@@ -1025,7 +1055,7 @@ def test_masks_in_the_order_of_columns_are_certified_as_any_others() -> None:
         def sample(self, selected: Any, n: int, rng: Any) -> Any:
             return np.asfortranarray(super().sample(selected, n, rng))
 
-    result, same = (hf.certify(MANY, OF_MANY, neighborhood=law, rng=0) for law in (Columns(), Half()))
+    result, same = (hf.certify(MANY, OF_MANY, neighborhood=distribution, rng=0) for distribution in (Columns(), Half()))
     assert result.rate == same.rate
     masks = Half().sample(OF_MANY, 30, np.random.default_rng(0))
     assert np.array_equal(hf.Evaluator(MANY)(np.asfortranarray(masks)), MANY(masks))
@@ -1053,7 +1083,7 @@ def test_no_object_is_asked_for_no_masks() -> None:
             assert n > 0
             return super().sample(selected, n, rng)
 
-    assert "there is no list to compare them with" in str(hf.check_neighborhood(Counting()))
+    assert "there is no list to compare them with" in str(hf.distributions.check_neighborhood(Counting()))
     assert as_neighborhood(Counting())(OF_MANY, None).sample(0, np.random.default_rng(0)).shape == (0, 24)
 
 
@@ -1063,17 +1093,24 @@ def test_probabilities_of_32_bits_say_what_they_print() -> None:
             self.to_numpy = lambda: np.array(values)
 
     short = np.array([0.3, 0.1], dtype=np.float32)
-    assert hf.Bernoulli(np.float32(0.3)).name == hf.Bernoulli(np.array(0.3, dtype=np.float32)).name == "bernoulli(0.3)"
-    assert hf.Bernoulli(short).name == "bernoulli([0.3, 0.1])"
-    assert hf.Weighted(Series([1, 2])).name == "weighted([1, 2])"
-    assert hf.Weighted(Series([1.5, 2])).name == "weighted([1.5, 2.0])"
+    assert (
+        hf.distributions.Bernoulli(np.float32(0.3)).name
+        == hf.distributions.Bernoulli(np.array(0.3, dtype=np.float32)).name
+        == "bernoulli(0.3)"
+    )
+    assert hf.distributions.Bernoulli(short).name == "bernoulli([0.3, 0.1])"
+    assert hf.distributions.Weighted(Series([1, 2])).name == "weighted([1, 2])"
+    assert hf.distributions.Weighted(Series([1.5, 2])).name == "weighted([1.5, 2.0])"
 
 
 def test_sentences_name_a_radius_only_where_one_was_asked_for() -> None:
-    assert "clamped" not in hf.certify(MODEL, SELECTED, neighborhood=hf.Bernoulli(0), rng=0).explain()
-    assert "clamped to 0" in hf.certify(MODEL, SELECTED, neighborhood=hf.Bernoulli(0), radius=2, rng=0).explain()
+    assert "clamped" not in hf.certify(MODEL, SELECTED, neighborhood=hf.distributions.Bernoulli(0), rng=0).explain()
+    assert (
+        "clamped to 0"
+        in hf.certify(MODEL, SELECTED, neighborhood=hf.distributions.Bernoulli(0), radius=2, rng=0).explain()
+    )
     stable = hf.mask_function(lambda masks: masks[:, 0] | True, n_features=8)
-    found = hf.certified_radius(stable, [0, 1], min_rate=0.9, neighborhood=hf.Bernoulli(0.3), rng=0)
+    found = hf.certified_radius(stable, [0, 1], min_rate=0.9, neighborhood=hf.distributions.Bernoulli(0.3), rng=0)
     assert found.radius == 6
     assert "with probability 0.3 (at most 6) keeps" in str(found)
 
@@ -1084,8 +1121,8 @@ def test_radii_of_ones_own_masks_are_refused_with_what_to_use() -> None:
 
 
 def test_weighed_masks_are_not_counted_in_sentences_and_tables() -> None:
-    law = hf.Bernoulli([0.5] * len(SELECTED))
-    sentence = str(hf.certify(MODEL, SELECTED, neighborhood=law, tolerance=0.05, rng=0))
+    distribution = hf.distributions.Bernoulli([0.5] * len(SELECTED))
+    sentence = str(hf.certify(MODEL, SELECTED, neighborhood=distribution, tolerance=0.05, rng=0))
     assert sentence.startswith("Stable in ")
     assert " of 64 masks" not in sentence
     exact = hf.certify_probabilities(MODEL, SELECTED, probabilities=[0.1, 0.5], tolerance=0.05, rng=0)

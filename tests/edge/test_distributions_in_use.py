@@ -1,4 +1,4 @@
-"""Laws of what may be revealed, wherever a neighbourhood is named: studies, pages, figures and the command line."""
+"""Distributions of what may be revealed, wherever one is named: studies, pages, figures and the command line."""
 
 from __future__ import annotations
 
@@ -26,11 +26,13 @@ SELECTED = np.arange(24) < 3
 INPUT = ["--model", "bundled:cancer-forest", "--input", "bundled:cancer#0"]
 
 
-def test_a_study_names_a_law_by_its_text_whoever_gives_it() -> None:
-    assert CertifySpec(neighborhood=hf.Bernoulli(0.3)).neighborhood == "bernoulli(0.3)"  # type: ignore[arg-type]
+def test_a_study_names_a_distribution_by_its_text_whoever_gives_it() -> None:
+    assert CertifySpec(neighborhood=hf.distributions.Bernoulli(0.3)).neighborhood == "bernoulli(0.3)"  # type: ignore[arg-type]
     assert CertifySpec(neighborhood="bernoulli(0.30)") == CertifySpec(neighborhood="bernoulli(0.3)")
-    for refused in (hf.Weighted([1, 2], radius=1), MODEL, "own law mine"):
-        with pytest.raises((InvalidValueError, hf.InvalidTypeError), match=r"`certify\.neighborhood` must be one"):
+    for refused in (hf.distributions.Weighted([1, 2], radius=1), MODEL, "own law mine"):
+        with pytest.raises(
+            (InvalidValueError, hf.errors.InvalidTypeError), match=r"`certify\.neighborhood` must be one"
+        ):
             CertifySpec(neighborhood=refused)  # type: ignore[arg-type]
     with pytest.raises(
         InvalidValueError, match=r"`certify\.neighborhood` must be one whose masks of a size are equally"
@@ -38,7 +40,7 @@ def test_a_study_names_a_law_by_its_text_whoever_gives_it() -> None:
         CertifySpec(neighborhood="grouped([[0, 1]])", precision="data-set")
 
 
-def test_a_study_by_a_law_is_run_summed_up_and_shown(tmp_path: Path) -> None:
+def test_a_study_by_a_distribution_is_run_summed_up_and_shown(tmp_path: Path) -> None:
     certify = CertifySpec(radii=(1, 3), neighborhood="bernoulli(0.3)")
     spec = make_spec(
         write_texts(tmp_path / "texts", 3),
@@ -60,7 +62,7 @@ def test_a_study_by_a_law_is_run_summed_up_and_shown(tmp_path: Path) -> None:
     assert "revealing each of the other features with probability 0.3, but at most r, at random keeps the" in page
 
 
-def test_the_mean_over_a_data_set_is_that_of_the_law(tmp_path: Path) -> None:
+def test_the_mean_over_a_data_set_is_that_of_the_distribution(tmp_path: Path) -> None:
     spec = mean_spec(write_texts(tmp_path / "texts", 3))
     spec = replace(spec, certify=replace(spec.certify, neighborhood="bernoulli(0.3)"))
     study.run_study(spec, tmp_path / "means.db")
@@ -69,12 +71,14 @@ def test_the_mean_over_a_data_set_is_that_of_the_law(tmp_path: Path) -> None:
     assert study.summarize_study(tmp_path / "means.db", n_resamples=20).neighborhood == "bernoulli(0.3)"
 
 
-@pytest.mark.parametrize("law", ["bernoulli(0.3)", "grouped([[0, 1, 2], [3, [4, 5]]])"])
-def test_the_command_line_reads_a_law_and_confirms_what_it_wrote(law: str, tmp_path: Path, capsys: Any) -> None:
+@pytest.mark.parametrize("distribution", ["bernoulli(0.3)", "grouped([[0, 1, 2], [3, [4, 5]]])"])
+def test_the_command_line_reads_a_distribution_and_confirms_what_it_wrote(
+    distribution: str, tmp_path: Path, capsys: Any
+) -> None:
     file = tmp_path / "certificate.json"
-    asked = ["--method", "occlusion", "--top", "5", "--radius", "3", "--set", f"neighborhood={law}"]
+    asked = ["--method", "occlusion", "--top", "5", "--radius", "3", "--set", f"neighborhood={distribution}"]
     assert main(["certify", *INPUT, *asked, "--output", str(file)]) == 0
-    assert json.loads(file.read_text(encoding="utf-8"))["neighborhood"] == law
+    assert json.loads(file.read_text(encoding="utf-8"))["neighborhood"] == distribution
     assert main(["verify", str(file), *INPUT]) == 0
     assert main(["check", *INPUT, *asked, "--min-rate", "0.5"]) == 0
     capsys.readouterr()
@@ -85,7 +89,9 @@ def test_the_command_line_reads_a_law_and_confirms_what_it_wrote(law: str, tmp_p
 
 def test_a_check_that_fails_by_weights_does_not_call_the_share_of_masks_the_rate() -> None:
     model = hf.mask_function(lambda masks: ~masks[:, 5], n_features=6)
-    result = hf.certified_radius(model, [0], min_rate=0.8, radii=[1], neighborhood=hf.Weighted([1] * 5 + [20]), rng=0)
+    result = hf.certified_radius(
+        model, [0], min_rate=0.8, radii=[1], neighborhood=hf.distributions.Weighted([1] * 5 + [20]), rng=0
+    )
     answer, why = in_words(result, needs_consistent=False)
     assert (answer, result.trail[0].exact) == (DOES_NOT_HOLD, True)
     assert why == ("5 of 6 masks keep the prediction at radius 1, below 0.8: each mask is weighed by its probability.")

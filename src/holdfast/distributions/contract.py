@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.distributions.distribution import as_neighborhood
+from holdfast.distributions.own import OwnMasks, check_draws
 from holdfast.errors import InvalidValueError
-from holdfast.laws.law import as_neighborhood
-from holdfast.laws.own import OwnMasks, check_draws
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.types import Mask, Masks
 from holdfast.validation import check_size, check_whole
@@ -54,7 +54,7 @@ class NeighborhoodCheck:
             f"Does {few_words(self.name)} keep what certificates rest on?",
             "It was bound to an explanation without features, to one with all, and to two between.",
             "Its draws were checked for shape, for repetition and for being cut into batches.",
-            "Where it lists few enough masks, every count was compared with its binomial law.",
+            "Where it lists few enough masks, every count was compared with its binomial distribution.",
             "A neighbourhood that keeps its contract is refused with probability at most one in a million.",
             "That draws are independent of each other was not shown, and no model was called.",
         )
@@ -66,8 +66,8 @@ def check_neighborhood(neighborhood: Any, *, n_features: int = 6, radius: int | 
     It is bound to an explanation without features, to one with all, and to two between. Its draws must be Boolean masks
     of the right shape, the same for the same random numbers, and other than the ones before for the next. They must not
     depend on how they are cut into batches. If it lists its masks, draws must be among them, and as frequent as it
-    says: every count is compared with its binomial law, so that a neighbourhood which keeps its contract is refused
-    with probability at most one in a million. That draws are independent of each other is not shown.
+    says: every count is compared with its binomial distribution, so that a neighbourhood which keeps its contract is
+    refused with probability at most one in a million. That draws are independent of each other is not shown.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def check_neighborhood(neighborhood: Any, *, n_features: int = 6, radius: int | 
     Examples
     --------
     >>> import numpy as np
-    >>> from holdfast import check_neighborhood
+    >>> from holdfast.distributions import check_neighborhood
     >>> class Neighbours:
     ...     "One other feature is revealed."
     ...     name = "one more"
@@ -94,13 +94,14 @@ def check_neighborhood(neighborhood: Any, *, n_features: int = 6, radius: int | 
     own law one more keeps all selected features; its draws have the right form, but there is no list to compare them
     with.
     """
-    law, n = as_neighborhood(neighborhood), check_size(n_features, "n_features", most=10_000)
+    distribution, n = as_neighborhood(neighborhood), check_size(n_features, "n_features", most=10_000)
     limit = None if radius is None else check_whole(radius, "radius")
-    if law.name in NEIGHBORHOODS and limit is None:
+    if distribution.name in NEIGHBORHOODS and limit is None:
         limit = n
     explanations = [np.arange(n) < size for size in (0, -(-n // 3), n - 1, n)]
-    results = [_check_bound(law(selected, limit), len(explanations)) for selected in explanations]
-    return NeighborhoodCheck(law.name, tuple(n_masks for n_masks, _ in results), any(hides for _, hides in results))
+    results = [_check_bound(distribution(selected, limit), len(explanations)) for selected in explanations]
+    n_masks, hides = zip(*results, strict=True)
+    return NeighborhoodCheck(distribution.name, n_masks, any(hides))
 
 
 def _check_bound(nearby: Neighborhood, n_checks: int) -> tuple[int | None, bool]:

@@ -1,10 +1,11 @@
-"""What else may be revealed, in the user's own words → neighbourhoods that are drawn from by that law.
+"""What else may be revealed, in the user's own words → neighbourhoods that are drawn from by that distribution.
 
-A law, bound to selected features and a radius, is a :class:`holdfast.neighborhood.Neighborhood`; ``Additions``,
-``Removals`` and ``Swaps`` are laws themselves. ``Bernoulli`` reveals each other feature with a probability,
-``Weighted`` draws sets by the product of their weights, ``Grouped`` reveals nodes of a tree, and any object with
-``sample(selected, n, rng)`` is a law of its own. As for uniform masks, one word of random bits says the distance and
-one word per feature says which mask, so that ``sample(a + b)`` is ``sample(a)`` followed by ``sample(b)``.
+A distribution, bound to selected features and a radius, is a :class:`holdfast.neighborhood.Neighborhood`;
+``Additions``, ``Removals`` and ``Swaps`` are distributions themselves. ``Bernoulli`` reveals each other feature with a
+probability, ``Weighted`` draws sets by the product of their weights, ``Grouped`` reveals nodes of a tree, and any
+object with ``sample(selected, n, rng)`` is a distribution of its own. As for uniform masks, one word of random bits
+says the distance and one word per feature says which mask, so that ``sample(a + b)`` is ``sample(a)`` followed by
+``sample(b)``.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 
+from holdfast.distributions.own import OWN, OwnDistribution
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.laws.own import OWN, OwnLaw
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.validation import check_number, check_whole, did_you_mean, is_number, shown
 
@@ -30,12 +31,12 @@ _MOST_FEATURES, _MOST_DEPTH = 2048, 64
 """Most features of a tree, whose choices are counted exactly, and most groups within each other."""
 
 
-class Law(Protocol):
+class Distribution(Protocol):
     """What may change about an explanation, and how likely; bound to one and a radius it is a neighbourhood.
 
-    ``name`` tells it in full, and ``family`` names the random streams: laws of one family share them, so that nobody
-    can try numbers until the draws please. (The name of one's own object is another family each, and so is another
-    spelling of the same law.) ``rings`` is as in ``Neighborhood``.
+    ``name`` tells it in full, and ``family`` names the random streams: distributions of one family share them, so that
+    nobody can try numbers until the draws please. (The name of one's own object is another family each, and so is
+    another spelling of the same distribution.) ``rings`` is as in ``Neighborhood``.
     """
 
     @property
@@ -61,7 +62,8 @@ class Bernoulli:
     Examples
     --------
     >>> import numpy as np
-    >>> from holdfast import Bernoulli, certify, mask_function
+    >>> from holdfast import certify, mask_function
+    >>> from holdfast.distributions import Bernoulli
     >>> model = mask_function(lambda masks: ~masks[:, 3], n_features=4)
     >>> certify(model, [0], neighborhood=Bernoulli(0.3), rng=0).rate
     0.7
@@ -78,7 +80,7 @@ class Bernoulli:
 
     @property
     def name(self) -> str:
-        """The law as a text that can be read back."""
+        """The distribution as a text that can be read back."""
         return f"{self.family}({json.dumps(self.probability)})"
 
     @property
@@ -87,7 +89,7 @@ class Bernoulli:
         return None if isinstance(self.probability, tuple) else "additions"
 
     def __call__(self, selected: Any, radius: Any = None) -> Neighborhood:
-        from holdfast.laws.weighted import EqualOdds, WeightedSets  # few questions are about such masks
+        from holdfast.distributions.weighted import EqualOdds, WeightedSets  # few questions are about such masks
 
         if not isinstance(self.probability, tuple):
             return EqualOdds(selected, radius, _exact(self.probability), self.name)
@@ -111,7 +113,8 @@ class Weighted:
     Examples
     --------
     >>> import numpy as np
-    >>> from holdfast import Weighted, certify, mask_function
+    >>> from holdfast import certify, mask_function
+    >>> from holdfast.distributions import Weighted
     >>> model = mask_function(lambda masks: ~masks[:, 3], n_features=4)
     >>> certify(model, [0], neighborhood=Weighted([1, 1, 1, 2], radius=1), rng=0).rate
     0.6
@@ -132,11 +135,11 @@ class Weighted:
 
     @property
     def name(self) -> str:
-        """The law as a text that can be read back; the radius is told beside it."""
+        """The distribution as a text that can be read back; the radius is told beside it."""
         return f"{self.family}({json.dumps(self.weights)})"
 
     def __call__(self, selected: Any, radius: Any = None) -> Neighborhood:
-        from holdfast.laws.weighted import WeightedSets
+        from holdfast.distributions.weighted import WeightedSets
 
         if None not in (radius, self.radius) and check_whole(radius, "radius") > (self.radius or 0):
             must = f"be at most {self.radius}, the radius of the neighbourhood, or left out"
@@ -161,7 +164,7 @@ class Grouped:
     Examples
     --------
     >>> import numpy as np
-    >>> from holdfast import Grouped
+    >>> from holdfast.distributions import Grouped
     >>> nearby = Grouped([[0, 1], [2, 3]])(np.array([True, False, False, False]), 1)
     >>> [np.flatnonzero(mask).tolist() for mask in next(nearby.enumerate(9))]
     [[0], [0, 1], [0, 2, 3], [0, 2], [0, 3]]
@@ -191,43 +194,43 @@ class Grouped:
 
     @property
     def name(self) -> str:
-        """The law as a text that can be read back."""
+        """The distribution as a text that can be read back."""
         return f"{self.family}({json.dumps(self.tree)})"
 
     def __call__(self, selected: Any, radius: Any = None) -> Neighborhood:
-        from holdfast.laws.grouped import GroupChoices
+        from holdfast.distributions.grouped import GroupChoices
 
         return GroupChoices(selected, radius, self.tree, self.name)
 
 
 UNEQUAL = ("bernoulli(", "weighted(", OWN)
-"""How the names of laws begin whose masks need not be equally likely."""
+"""How the names of distributions begin whose masks need not be equally likely."""
 
-_LAWS: dict[str, type[Any]] = {"bernoulli": Bernoulli, "weighted": Weighted, "grouped": Grouped}
+_DISTRIBUTIONS: dict[str, type[Any]] = {"bernoulli": Bernoulli, "weighted": Weighted, "grouped": Grouped}
 
 _EXAMPLES = {"bernoulli": "bernoulli(0.3)", "weighted": "weighted([1, 2, 0.5])", "grouped": "grouped([[0, 1], [2, 3]])"}
 
 _MUST = f"be one of {', '.join(NEIGHBORHOODS)}, bernoulli(p), weighted([…]), grouped([…]) or an object with `sample`"
 
 
-def as_neighborhood(value: Any, name: str = "neighborhood") -> Law:
-    """The law that a name, a text such as "bernoulli(0.3)" or an object stands for.
+def as_neighborhood(value: Any, name: str = "neighborhood") -> Distribution:
+    """The distribution that a name, a text such as "bernoulli(0.3)" or an object stands for.
 
     Examples
     --------
     >>> as_neighborhood("bernoulli(0.30)").name
     'bernoulli(0.3)'
     """
-    if isinstance(value, (*_LAWS.values(), OwnLaw)):
-        return cast(Law, value)
+    if isinstance(value, (*_DISTRIBUTIONS.values(), OwnDistribution)):
+        return cast(Distribution, value)
     is_object = not isinstance(value, type)
     if is_object and hasattr(value, "effective_radius"):
         must, hint = "not be bound to an explanation yet", "Give its name, and `radius`."
         raise InvalidTypeError(argument=name, must=must, got=type(value).__name__, hint=hint)
     if is_object and callable(getattr(value, "sample", None)):
-        return OwnLaw(value)
+        return OwnDistribution(value)
     if isinstance(value, str) and value in NEIGHBORHOODS:
-        return cast(Law, NEIGHBORHOODS[value])
+        return cast(Distribution, NEIGHBORHOODS[value])
     match = _TEXT.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         kind = InvalidValueError if isinstance(value, str) else InvalidTypeError
@@ -238,7 +241,7 @@ def as_neighborhood(value: Any, name: str = "neighborhood") -> Law:
         must = f"have numbers in the brackets, such as {_EXAMPLES[match[1]]!r}"
         raise InvalidValueError(argument=name, must=must, got=shown(value)) from error
     try:
-        return cast(Law, _LAWS[match[1]](numbers))
+        return cast(Distribution, _DISTRIBUTIONS[match[1]](numbers))
     except (ValueError, TypeError) as error:
         raise InvalidValueError(f"cannot be {shown(value)}: {error}", argument=name) from error
 
@@ -247,22 +250,22 @@ def _hint(value: Any) -> str | None:
     """What a wrong neighbourhood may have been meant to be."""
     if isinstance(value, str):
         word, bracket, numbers = value.strip().partition("(")
-        hint = did_you_mean(word, [*NEIGHBORHOODS, *_LAWS])
-        meant = next((law for law in _LAWS if hint is not None and repr(law) in hint), None)
+        hint = did_you_mean(word, [*NEIGHBORHOODS, *_DISTRIBUTIONS])
+        meant = next((family for family in _DISTRIBUTIONS if hint is not None and repr(family) in hint), None)
         if meant is None:
             return hint
         return f"Did you mean {f'{meant}({numbers}' if bracket else _EXAMPLES[meant]!r}?"
     if isinstance(value, type):
-        own = {law: f"hf.{law.__name__}(…)" for law in _LAWS.values()}
-        own |= {law: repr(name) for name, law in NEIGHBORHOODS.items()}
+        own = {kind: f"hf.distributions.{kind.__name__}(…)" for kind in _DISTRIBUTIONS.values()}
+        own |= {kind: repr(name) for name, kind in NEIGHBORHOODS.items()}
         return f"Use {own.get(value, 'an object of the class')}."
     if isinstance(value, (int, float, list, tuple, np.ndarray, np.number)) or hasattr(value, "to_numpy"):
-        return "Use hf.Bernoulli(…), or hf.Weighted(…) for weights."
+        return "Use hf.distributions.Bernoulli(…), or hf.distributions.Weighted(…) for weights."
     return None
 
 
-def check_law_name(name: str) -> None:
-    """Raise unless a law is named as it names itself; a law of the user's own may have any name."""
+def check_distribution_name(name: str) -> None:
+    """Raise unless a distribution is named as it names itself; a distribution of the user's own may have any name."""
     if not name.startswith(OWN) and as_neighborhood(name).name != name:
         raise InvalidValueError(argument="neighborhood", must="be written as it is named", got=shown(name))
 

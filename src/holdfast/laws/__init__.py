@@ -1,1 +1,0 @@
-"""What else may be revealed, as the user states it."""
