@@ -279,6 +279,8 @@ def changes_of(claim: Any, rate_kind: str, radius: int | str | None) -> list[str
     distribution = claim.neighborhood
     short = _SHORT_CHANGES.get(distribution) or f"drawing by {few_words(distribution.removeprefix('own law '), 1)}"
     limit = "" if radius is None else f" up to {radius}"
+    if claim.n_completions is not None and radius == 0:
+        return [change, "adding nothing with random fills"]
     return [change, f"{short}{limit}{'' if claim.n_completions is None else ' with random fills'}"]
 
 

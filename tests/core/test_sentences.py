@@ -63,7 +63,7 @@ def results() -> dict[str, Any]:
     certificate = hf.certify(STABLE, FEW, radius=5, rng=0)
     proven, filled = CountedTable(), Filled(np.tile(TABLE[:, None], (1, 4)))
     table = hf.lookup_table([0] * 15 + [1], n_features=4)
-    other = dataclasses.replace(certificate, tolerance=0.05)
+    other, cited = dataclasses.replace(certificate, tolerance=0.05), hf.certify_citations(CONTEXT, [1], rng=0)
     return certificates() | {
         "curve": hf.certify_radii(WRONG, FEW, radii=[1, 5, 9], rng=0),
         "one point": hf.certify_radii(STABLE, FEW, radii=[1], rng=0),
@@ -100,7 +100,10 @@ def results() -> dict[str, Any]:
         "no witness": hf.find_witness(STABLE, FEW, max_radius=2, rng=0),
         "nothing found": hf.find_witness(STABLE, FEW, max_calls=100, rng=0),
         "witness of fills": hf.find_witness(filled, [0], rng=0),
+        "proven witness": hf.find_witness(proven, np.arange(proven.n_features) < 2, rng=0),
+        "judged witness": hf.find_witness(WRONG, FEW, agree=hf.agreement.same_top_set(1), rng=0),
         "bracket": hf.stability_bracket(table, [0], rng=0),
+        "smoothed bracket": hf.stability_bracket(hf.smooth(STABLE, 0.25, 16, rng=0), FEW, max_radius=1, rng=0),
         "open bracket": hf.stability_bracket(STABLE, FEW, max_radius=2, rng=0),
         "scores": hf.attribute(WRONG, "occlusion"),
         "sampled scores": hf.attribute(WRONG, "shap", n_samples=80, rng=0),
@@ -112,13 +115,16 @@ def results() -> dict[str, Any]:
         "per class": hf.calibrate(
             [STABLE] * 30, [ranking] * 30, radius=3, min_rate=0.8, share=0.8, per_class=True, rng=0
         ),
-        "selects all": hf.calibrate([FICKLE] * 30, [ranking] * 30, radius=3, min_rate=0.99, share=0.9, rng=0),
+        "selects all": hf.calibrate(
+            [FICKLE] * 30, [ranking] * 30, radius=3, min_rate=0.99, share=0.9, sizes=[3], consistent=False, rng=0
+        ),
         "confirmed": hf.recheck(STABLE, certificate),
         "not confirmed": hf.recheck(STABLE, other),
         "neighbourhood": hf.distributions.check_neighborhood(hf.distributions.Bernoulli(0.3)),
         "accuracy": hf.smoothed_accuracy(lambda one: WRONG, [0, 1], [0, 1], keep_probabilities=[1, 0.5], rng=0),
-        "citations": hf.certify_citations(CONTEXT, [1], rng=0),
+        "citations": cited,
         "citations, judged": hf.certify_citations(CONTEXT, [1], agree=JUDGE, rng=0),
+        "citations, counted": dataclasses.replace(cited, prompt_tokens=1200, completion_tokens=34),
     }
 
 

@@ -125,3 +125,11 @@ def test_several_things_are_listed_as_in_a_sentence() -> None:
 def test_long_texts_are_shortened_to_one_line() -> None:
     assert (say.shortened("a b  c", 80), say.shortened("abcdef", 4)) == ("a b c", "abc…")
     assert say.shortened(" " * 400 + "x", 80) == "…"
+
+
+def test_parts_cuts_and_continuations_are_said_in_words() -> None:
+    assert (say.share_of(3, 40), say.share_of(0, 2**60), say.share_of(2**59, 2**60)) == (
+        *("3 of 40", "none of 1.2e+18", "50% of 1.2e+18"),
+    )
+    assert (say.cut_label(0.25), say.cut_label(0.25, masks=True)) == ("top 0.25", "as selected")
+    assert say.lower_first("Shown alone") == "shown alone"

@@ -59,7 +59,7 @@ def test_a_file_is_verified_on_the_inputs_that_calibrated_it(tmp_path: Path, cap
     file.write_text(selector.to_json(), encoding="utf-8")
     options = ["--model", "bundled:vader", "--features", "words"]
     assert main(["verify", str(file), *options, "--input", "bundled:sentences#5"]) == 0
-    assert f"Confirmed: {selector}" in capsys.readouterr().out
+    assert f"the same result.\n{selector}\n" in capsys.readouterr().out
     assert main(["verify", str(file), *options, "--input", "bundled:sentences#6", "--json"]) == 1
     assert not json.loads(capsys.readouterr().out)["confirmed"]
     assert main(["verify", str(file), *options, "--input", "bundled:sentences#195"]) == 3
@@ -94,7 +94,7 @@ def test_models_that_draw_what_is_hidden_are_calibrated_for_the_precision_of_the
     assert selector.size == 1
     assert last.n_failed == sum(rate < 0.7 for rate in rates[: last.n_passed + last.n_failed])
     assert (selector.n_completions, hf.Selector.from_json(selector.to_json()).radius) == (7, 0)
-    assert "showing the selected features alone, hidden ones drawn from 7 completions" in str(selector)
+    assert "showing the selected features alone with random fills" in selector.explain()
     assert hf.recheck(models, selector, method=scores).confirmed
     with pytest.raises(hf.errors.InvalidValueError, match="`radius` must be a whole number ≥ 1"):
         hf.calibrate([hf.mask_tabular(is_large, row, background=rows) for row in rows[30:]], scores, **asked)

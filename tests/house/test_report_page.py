@@ -173,7 +173,7 @@ def test_certificates_are_put_together_again_as_they_were_stored(stores: list[Pa
                     # Picked for its result, it is shown with the interval that holds for all it was picked from.
                     interval = certificate.interval_if_picked(len(stored))
                     assert (own["low"], own["high"]) == interval
-                    said = f"Stable in {shares(interval)} of cases (90% confidence for all {len(stored)} it was picked"
+                    said = f"Stable in {shares(interval)} of cases (90% confidence for all {len(stored)} "
                     assert own["sentence"].startswith(str(certificate) if certificate.exact else said)
                     assert len(own["sentence"].split()) <= 25
                 assert one["selected"] == np.flatnonzero(result.selected).tolist()

@@ -94,7 +94,7 @@ def _verify_selector(options: argparse.Namespace, stated: Selector) -> int:
         must = f"name the first of {stated.n_inputs} calibration inputs"
         raise InvalidValueError(argument="--input", must=must, got=f"{options.input}: {len(inputs)} follow")
     verdict = recheck(inputs, stated, batch_size=options.settings.get("batch_size"))
-    words = f"{verdict}\n{verdict.explain()}"
+    words = f"{verdict}\n{stated}\n{verdict.explain()}"
     print(json.dumps(json.loads(verdict.to_json()) | {"confirmed": verdict.confirmed}) if options.json else words)
     return EXIT_OK if verdict.confirmed else EXIT_NO
 

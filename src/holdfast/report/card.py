@@ -129,12 +129,12 @@ def describe_certificate(certificate: Certificate, *, picked_from: int | None = 
     interval, sentence = certificate.interval, str(certificate)
     if picked_from is not None and not certificate.exact:
         interval = certificate.interval_if_picked(picked_from)
-        known = f"{sure(certificate.confidence)} confidence for all {picked_from:,} it was picked from"
+        known = f"{sure(certificate.confidence)} confidence for all {picked_from:,}"
         sentence = fitted(
             "Stable in {share} ({known}): {change} {keeps}{evidence}{but}.",
             change=certificate.changes(certificate.effective_radius, certificate.rate_kind),
             share=[f"{shares(interval)} of cases"],
-            known=[known],
+            known=[f"{known} it was picked from", f"{known} explanations"],
             but=but_unlike(certificate),
             keeps=keeps("kept", certificate),
             evidence=[f" in {certificate.n_agreed} of {certificate.n_evaluated} draws", ""],
