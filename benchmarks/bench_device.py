@@ -22,8 +22,10 @@ import numpy as np
 
 import holdfast as hf
 from benchmarks.bench_speed import _minilm, resnet
+from benchmarks.device_looks import looks_figures, overhead_figures
 from benchmarks.figures import Figure
 from benchmarks.zoo import find_zoo, load_labelled_images, load_resnet20, load_tweets
+from holdfast.prices import CallPrice
 from holdfast.study.local import InProcess
 from holdfast.study.session import LiveObjects, run_study
 from holdfast.study.spec import CertifySpec, DataSpec, MethodSpec, ModelSpec, StudySpec
@@ -36,11 +38,14 @@ BEST_SIZE = 64
 """The batch size of a study, and near the fastest for these models."""
 
 CALL_SECONDS, ROW_SECONDS = 5e-3, 5e-5
-N_INPUTS, N_COLUMNS = 200, 64
+N_INPUTS, N_COLUMNS, N_CURVES = 200, 64, 50
 
 
 def run() -> Iterator[Figure]:
     yield from _stand_in()
+    yield from _one_curve()
+    yield from looks_figures()
+    yield from overhead_figures()
     if importlib.util.find_spec("torch") is None:
         print("  LEFT OUT: passes against bare passes (torch missing)")
         return
@@ -97,6 +102,24 @@ def _stand_in() -> Iterator[Figure]:
         name = f"stand-in device, {N_INPUTS} inputs, explanations {what}"
         yield Figure(f"{name}: item by item over shared", seconds[1] / seconds[None], "×", at_least=least)
         yield Figure(f"{name}: mean rows per call of 256", float(np.mean(sizes)), "rows")
+
+
+def _one_curve() -> Iterator[Figure]:
+    """Curves one by one, of the study's inputs and radii: look by look, and with later looks in the same call."""
+    rows, price = np.random.default_rng(1).normal(size=(N_INPUTS, N_COLUMNS)), CallPrice(CALL_SECONDS, ROW_SECONDS)
+    scores, seconds = np.random.default_rng(0).random((N_INPUTS, N_COLUMNS)), {False: 0.0, True: 0.0}
+    for number in range(N_CURVES):
+        curves = []
+        for is_priced in seconds:
+            device = StandIn()
+            model = hf.bind(device, rows, kind="table", fill=0.0)[number]
+            evaluator = hf.Evaluator(model, price=price if is_priced else None)
+            selected = hf.top_fraction(scores[number], 0.25)
+            curves.append(hf.certify_radii(evaluator, selected, radii=STUDY_RADII, rng=number).to_json())
+            seconds[is_priced] += device.seconds
+        assert curves[0] == curves[1], "a certificate differs"
+    name = f"stand-in device, one curve of radii {', '.join(map(str, STUDY_RADII))}, {N_CURVES} inputs"
+    yield Figure(f"{name}: look by look over ahead", seconds[False] / seconds[True], "×", at_least=2)
 
 
 def _spec(methods: tuple[MethodSpec, ...], n: int, *, batch_size: int = BEST_SIZE) -> StudySpec:

@@ -315,13 +315,17 @@ class Evaluator:
         new = {key: row for row, key in enumerate(keys) if key not in last._slots and key not in last._ahead}
         rows, keys, size = masks[list(new.values())], list(new), min(self.batch_size, last.batch_size)
         for start in range(0, len(rows), size):
+            batch, due = rows[start : start + size], (self._references, self._n_spread)
+            again, expected = self._take_repeats(min(self._n_due(), size - len(batch)) if self is last else 0)
             try:
-                outputs = last._ask_model(rows[start : start + size], rows[:0], np.zeros(0, dtype=np.int64))
+                outputs = last._ask_model(batch, again, np.ones(len(again), dtype=np.int64))
             except Exception:  # a row that no one asked for fails no question; one that is asked for fails by itself
-                last._fails_ahead = True
+                last._fails_ahead, (self._references, self._n_spread) = True, due
                 return
+            self._n_rows += len(again)
+            self._check(again, expected, outputs[len(batch) :])
             last._ahead.update((key, (outputs, row)) for row, key in enumerate(keys[start : start + size]))
-            last._n_unused += len(outputs)
+            last._n_unused += len(batch)
 
     def learn(self, other: Evaluator) -> None:
         """Remember what another evaluator of the same model has computed."""
