@@ -8,6 +8,7 @@ their question: how rows are cut into batches changes no more than the last digi
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from contextvars import copy_context
@@ -30,6 +31,9 @@ MOST_OPEN = 32
 
 _ROWS_PER_LOOK, _BATCHES_AHEAD = 16, 4
 """A question wants about so many rows at a time, or more; those that are open fill so many batches."""
+
+_CALLS_PER_TRY = 64
+"""After so many calls as large as memory has allowed, twice as large ones are tried: it may be there again."""
 
 
 def open_questions(batch_size: int) -> int:
@@ -251,6 +255,7 @@ class _SharedBatches:
 
     def __init__(self) -> None:
         self._limits: dict[Hashable, int] = {}
+        self._n_calls: Counter[Hashable] = Counter()
         self._apart: set[Hashable] = set()
 
     def answer(self, questions: Sequence[_Question[_Result]]) -> list[_Question[_Result]]:
@@ -298,7 +303,7 @@ class _SharedBatches:
             if len(parts) == 1:  # which is that question's; where memory ran out, it asks for less
                 first.error = error
             elif is_out_of_memory(error):
-                self._limits[key] = n_rows // 2
+                self._limits[key], self._n_calls[key] = n_rows // 2, 0
             else:  # of one of them alone, or of their being together
                 self._apart.add(key)
         if outputs is None:
@@ -306,6 +311,10 @@ class _SharedBatches:
                 self._call(part[0], [part])
             return
         seconds = time.perf_counter() - start
+        if n_rows >= self._limits.get(key, n_rows + 1):
+            self._n_calls[key] += 1
+            if self._n_calls[key] == _CALLS_PER_TRY:
+                self._limits[key], self._n_calls[key] = 2 * n_rows, 0
         if first.probe is not None:
             first.probe.record(n_rows, seconds)
         for (request, masks), output in zip(parts, outputs, strict=True):

@@ -288,6 +288,17 @@ def test_where_memory_runs_out_batches_are_halved_until_they_fit(alone: dict[int
     assert sum(len(call) > 1 for call in device.calls) > 20
 
 
+def test_batches_grow_again_when_memory_was_short_for_once() -> None:
+    def short(call: list[tuple[int, int]]) -> None:
+        if len(call) > 1 and len(device.calls) < 20:
+            raise MemoryError
+
+    device = Device(short)
+    list(run_together(in_turn([study(OnDevice(device, number), number, 64) for number in range(60)]), n_open=16))
+    assert min(device.sizes[:20]) == 1
+    assert np.mean(device.sizes[-30:]) > 16
+
+
 def test_models_that_cannot_be_computed_together_after_all_are_computed_alone(alone: dict[int, list[Any]]) -> None:
     def apart(call: list[tuple[int, int]]) -> None:
         if len(call) > 1:
