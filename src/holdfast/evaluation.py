@@ -441,7 +441,7 @@ class Evaluator:
                 self._references, self._n_spread = due
                 self._halve(n_rows, error)
                 continue
-            if self._probe is not None and HOST.get() is None:  # a host times its own calls
+            if self._probe is not None and self._host is None:  # a host times its own calls
                 self._probe.record(n_rows, time.perf_counter() - began)
             self._n_rows += n_rows
             new, repeated, of_beside = np.split(outputs, [len(batch), len(batch) + len(again)])
@@ -512,9 +512,7 @@ class Evaluator:
         if self._in_words:
             sample = self.model.sample  # type: ignore[union-attr]
             ask = partial(sample, rows.copy(), np.concatenate([np.zeros(len(batch), dtype=np.int64), draws]))
-        host, has_limit = HOST.get(), self._deadline.seconds is not None
-        # Of a model made of another, that one's rows are shared; a call with a time limit is one question's.
-        if host is not None and not (has_limit or self._in_words or self.deciding is not None):
+        if (host := self._host) is not None:
             raw = host.ask(self.model, rows.copy(), batch_size=self.batch_size, probe=self._probe)
             return checked_outputs(raw, rows, self._rows.shape)
         clock = time.perf_counter if self._meter is None else self._meter.clock
@@ -524,15 +522,25 @@ class Evaluator:
             self._meter.record(len(rows), clock() - began)
         return checked_outputs(raw, rows, self._rows.shape)
 
+    @property
+    def _host(self) -> Host | None:
+        """Who calls the model; None if that is done here.
+
+        Of a model made of another, that one's rows are shared; a call with a time limit is one question's.
+        """
+        is_own = self._deadline.seconds is not None or self._in_words or self.deciding is not None
+        return None if is_own else HOST.get()
+
     def _check(self, masks: Masks, before: Any, after: Any) -> None:
         for mask, known, repeated in zip(masks, before, after, strict=True):
             check_repeat(mask, known, repeated)
         self._n_repeated += len(masks)
 
     def _keep(self, keys: list[bytes], outputs: Outputs) -> None:
-        first = len(self._slots)
-        self._slots.update((key, first + i) for i, key in enumerate(keys))
-        self._rows.append(outputs)
+        first, new = len(self._slots), [i for i, key in enumerate(keys) if key not in self._slots]
+        # While this question waited, another one that shares the evaluator may have asked for the same.
+        self._slots.update((keys[i], first + place) for place, i in enumerate(new))
+        self._rows.append(outputs if len(new) == len(keys) else outputs[new])
         self._report()
 
     def _report(self) -> None:

@@ -197,15 +197,22 @@ def _hash(kind: str, *parts: bytes) -> bytes:
 def function_key(function: Any) -> Hashable | None:
     """What two bindings of one function have in common; None if it cannot be told.
 
+    Arguments of a ``functools.partial`` must be of one type as well: 1 equals True, and a function may tell them apart.
+
     >>> first, second, other = (functools.partial(max, number) for number in (3, 3, 4))
     >>> function_key(first) == function_key(second) != function_key(other)
     True
     """
     key: Any = function
     if isinstance(function, functools.partial):
-        key = (function.func, *function.args, *function.keywords.items())
+        key = (function.func, _typed(function.args), _typed(tuple(sorted(function.keywords.items()))))
     try:
         hash(key)
     except TypeError:
         return None
     return key  # type: ignore[no-any-return]
+
+
+def _typed(value: Any) -> Hashable:
+    """A value together with its type, and those of what a tuple holds."""
+    return (tuple, *map(_typed, value)) if isinstance(value, tuple) else (type(value), value)

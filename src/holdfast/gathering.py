@@ -8,14 +8,19 @@ their question: how rows are cut into batches changes no more than the last digi
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from contextvars import copy_context
+from functools import cached_property
 from importlib.util import find_spec
+from traceback import clear_frames
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
 import numpy as np
 
+from holdfast.errors import ModelError
 from holdfast.evaluation import HOST, Evaluator, is_out_of_memory
 from holdfast.types import Deciding, MaskedModel, Masks
 
@@ -26,6 +31,9 @@ MOST_OPEN = 32
 
 _ROWS_PER_LOOK, _BATCHES_AHEAD = 16, 4
 """A question wants about so many rows at a time, or more; those that are open fill so many batches."""
+
+_CALLS_PER_TRY = 64
+"""After so many calls as large as memory has allowed, twice as large ones are tried: it may be there again."""
 
 
 def open_questions(batch_size: int) -> int:
@@ -62,8 +70,8 @@ def run_together(
 
     ``questions`` gives the next question, an iterator of its results, or None if there is none; it is told whether to
     wait for one, because no other is open. An error of a question is raised when the questions before it are over;
-    those after it are given up. Once ``stop()`` is true, no question is begun, and only the first of those that are
-    open goes on.
+    those after it are given up. An interrupt is raised at once. Once ``stop()`` is true, no question is begun, and
+    only the first of those that are open goes on.
 
     Examples
     --------
@@ -138,28 +146,24 @@ class _Question(Generic[_Result]):
     """One question in its greenlet, and the ``Host`` of it; it runs only while the caller waits for it."""
 
     def __init__(self, results: Iterator[_Result]) -> None:
-        from greenlet import GreenletExit, greenlet
+        from greenlet import GreenletExit, getcurrent, greenlet
 
         self.request: _Request | None = None
         self.error: BaseException | None = None
         self.seconds_waited = 0.0
-        self._results, self._is_given_up, self._exit = results, False, GreenletExit
+        self._results, self._is_given_up, self._exit, self._current = results, False, GreenletExit, getcurrent
         self._greenlet = greenlet(self._run)
         self._greenlet.gr_context = copy_context()  # of the caller, in which settings such as NumPy's are kept
 
     def proceed(self) -> Iterator[_Result]:
         """Let it go on until it waits for rows, has failed, or is over; its results as they come."""
-        request, self.request = self.request, None
+        self.request = None
         while True:
             try:
-                if request is not None and request.error is not None:
-                    said = self._greenlet.throw(request.error)
-                else:
-                    said = self._greenlet.switch(*([] if request is None else [request.answer]))
-            except BaseException as error:  # raised when the questions before it are over
+                said = self._greenlet.switch()
+            except Exception as error:  # raised when the questions before it are over
                 self.error = error
                 return
-            request = None
             if self._greenlet.dead:
                 return
             if isinstance(said, _Request):
@@ -168,18 +172,22 @@ class _Question(Generic[_Result]):
             yield said
 
     def give_up(self) -> None:
-        """End it where it waits."""
+        """End it where it waits; what it says then is of no interest."""
         self._is_given_up = True
-        self._greenlet.throw()
+        with suppress(Exception):
+            self._greenlet.throw()
 
     def ask(self, model: MaskedModel, masks: Masks, /, *, batch_size: int, probe: Any) -> Any:
+        if self._current() is not self._greenlet:  # in a thread of the question's own, which cannot wait for others
+            return model(masks)
         if self._is_given_up:  # and asks all the same, to clean up
             raise self._exit
         start, request = time.perf_counter(), _Request(model, masks, batch_size, probe)
         try:
-            return self._greenlet.parent.switch(request)
+            self._greenlet.parent.switch(request)
         finally:
             self.seconds_waited += time.perf_counter() - start - request.seconds
+        return request.answer()
 
     def _run(self) -> None:
         HOST.set(self)
@@ -200,14 +208,14 @@ class _Request:
         self.seconds, self._n_known = 0.0, 0
         self._parts: list[Any] = []
 
-    @property
+    @cached_property
     def key(self) -> Hashable:
-        """What requests have in common that can be computed together; one that goes alone is its own."""
+        """What requests have in common that can be computed together; one that goes alone has its own."""
         try:
             key = getattr(self.model, "join_key", None)
         except Exception:  # whatever it is, the model says it again when it is asked
-            return self
-        return self if key is None else key
+            key = None
+        return object() if key is None else key
 
     @property
     def batch_size(self) -> int:
@@ -218,11 +226,20 @@ class _Request:
     def n_left(self) -> int:
         return 0 if self.error is not None else len(self._masks) - self._n_known
 
-    @property
     def answer(self) -> Any:
-        if self.error is not None or len(self._parts) == 1:
-            return self._parts[0] if self._parts else None
-        return np.concatenate([np.asarray(part) for part in self._parts])
+        """What the model said, or raised."""
+        if self.error is not None:
+            error, self.error = self.error, None
+            try:
+                raise error
+            finally:  # nothing refers to an error in a circle, which would keep what its frames hold
+                del error
+        if len(self._parts) == 1:
+            return self._parts[0]
+        parts = [np.asarray(part) for part in self._parts]
+        if len({part.shape[1:] for part in parts}) > 1:
+            raise ModelError("The model must return the same number of classes every time.")
+        return np.concatenate(parts)
 
     def next_masks(self, n: int) -> Masks:
         return self._masks[self._n_known : self._n_known + n]
@@ -238,6 +255,7 @@ class _SharedBatches:
 
     def __init__(self) -> None:
         self._limits: dict[Hashable, int] = {}
+        self._n_calls: Counter[Hashable] = Counter()
         self._apart: set[Hashable] = set()
 
     def answer(self, questions: Sequence[_Question[_Result]]) -> list[_Question[_Result]]:
@@ -250,7 +268,7 @@ class _SharedBatches:
         is_full = {key: _n_rows(group) >= self._size(key, group) for key, group in groups.items()}
         largest = max(groups, key=lambda key: _n_rows(groups[key]))
         for key, group in groups.items():
-            if is_full[key] or (key == largest and not any(is_full.values())):
+            if is_full[key] or (key is largest and not any(is_full.values())):
                 self._compute(key, group)
         return [question for question in questions if question.request is not None and question.request.n_left == 0]
 
@@ -273,23 +291,30 @@ class _SharedBatches:
     def _call(self, key: Hashable, parts: list[tuple[_Request, Masks]]) -> None:
         (first, masks), n_rows = parts[0], sum(len(masks) for _, masks in parts)
         model: Any = first.model
-        start = time.perf_counter()
+        outputs, start = None, time.perf_counter()
         try:
             if len(parts) == 1:
                 outputs = [model(masks)]
             else:
                 outputs = model.score_jointly([(request.model, masks) for request, masks in parts])
         except Exception as error:
+            if is_out_of_memory(error):  # of which the error would keep what the model had made
+                clear_frames(error.__traceback__)
             if len(parts) == 1:  # which is that question's; where memory ran out, it asks for less
                 first.error = error
             elif is_out_of_memory(error):
-                self._limits[key] = n_rows // 2
+                self._limits[key], self._n_calls[key] = n_rows // 2, 0
             else:  # of one of them alone, or of their being together
                 self._apart.add(key)
-                for part in parts:
-                    self._call(part[0], [part])
+        if outputs is None:
+            for part in parts if len(parts) > 1 and key in self._apart else ():
+                self._call(part[0], [part])
             return
         seconds = time.perf_counter() - start
+        if n_rows >= self._limits.get(key, n_rows + 1):
+            self._n_calls[key] += 1
+            if self._n_calls[key] == _CALLS_PER_TRY:
+                self._limits[key], self._n_calls[key] = 2 * n_rows, 0
         if first.probe is not None:
             first.probe.record(n_rows, seconds)
         for (request, masks), output in zip(parts, outputs, strict=True):

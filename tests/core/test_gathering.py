@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -12,7 +14,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast import Evaluator, calibrate, certify, certify_mus, certify_radii, find_witness, mean_curve, smooth
+from holdfast import (
+    Evaluator,
+    calibrate,
+    certify,
+    certify_mus,
+    certify_radii,
+    find_witness,
+    mask_function,
+    mean_curve,
+    smooth,
+)
 from holdfast.errors import ModelError
 from holdfast.evaluation import asked_alone, working_seconds
 from holdfast.gathering import open_questions, run_together
@@ -167,6 +179,100 @@ def test_other_exceptions_than_errors_are_raised_as_well() -> None:
         list(running)
 
 
+def test_an_interrupt_inside_a_question_does_not_wait_for_the_questions_before_it() -> None:
+    finished: list[int] = []
+
+    def question(number: int) -> Iterator[int]:
+        for row in range(N_FEATURES):
+            Evaluator(OnDevice(device, number))(np.arange(N_FEATURES)[None] == row)
+            if (number, row) == (3, 2):
+                raise KeyboardInterrupt
+        finished.append(number)
+        yield number
+
+    device = Device()
+    with pytest.raises(KeyboardInterrupt):
+        list(run_together(in_turn([question(number) for number in range(5)]), n_open=5))
+    assert finished == []
+    assert len(device.calls) == 3
+
+
+def test_an_error_of_one_input_does_not_mention_that_it_was_asked_with_others() -> None:
+    questions = [study(OnDevice(device, number), number) for device in [Device(broken(1))] for number in range(3)]
+    with pytest.raises(ModelError, match=r"Not this one\.") as caught:
+        list(run_together(in_turn(questions), n_open=3))
+    assert caught.value.__context__ is None
+
+
+def test_errors_of_questions_that_are_given_up_are_not_raised() -> None:
+    def question(number: int) -> Iterator[int]:
+        try:
+            yield from (number for _ in study(OnDevice(device, number), number))
+        finally:
+            if number > 1:
+                raise RuntimeError(f"Question {number} cannot clean up.")
+
+    device = Device(broken(1))
+    with pytest.raises(ModelError, match=r"Not this one\."):
+        list(run_together(in_turn([question(number) for number in range(4)]), n_open=4))
+
+
+def test_what_a_call_held_that_ran_out_of_memory_is_let_go() -> None:
+    class Held:
+        pass
+
+    class Small(OnDevice):
+        def __call__(self, masks: Masks, /) -> Outputs:
+            assert [reference() for reference in held if reference() is not None] == []
+            tensor = Held()
+            held.append(weakref.ref(tensor))
+            if len(masks) > 4:
+                raise MemoryError
+            return self.table(masks)
+
+    def question(number: int) -> Iterator[Outputs]:
+        yield Evaluator(Small(Device(), number, joins=False), batch_size=32)(masks)
+
+    held: list[weakref.ref[Held]] = []
+    masks = np.arange(N_FEATURES) < np.arange(N_FEATURES)[:, None]
+    gc.disable()
+    try:
+        found = list(run_together(in_turn([question(number) for number in range(2)]), n_open=2))
+    finally:
+        gc.enable()
+    assert [outputs.tolist() for outputs in found] == [table(number)(masks).tolist() for number in range(2)]
+
+
+def test_keys_that_cannot_be_compared_do_not_matter() -> None:
+    class Key:
+        def __hash__(self) -> int:
+            return id(self)
+
+        def __eq__(self, other: object) -> bool:
+            raise ValueError("The truth value is ambiguous.")
+
+    def model(number: int) -> OnDevice:
+        bound = OnDevice(Device(), number)
+        bound.join_key = ("function", Key())  # type: ignore[assignment]
+        return bound
+
+    assert mean_of([model(number) for number in range(4)]) == mean_of([table(number) for number in range(4)])
+
+
+def test_a_model_that_changes_the_number_of_classes_is_told_so() -> None:
+    class Changing(OnDevice):
+        def score_jointly(self, parts: Sequence[tuple[OnDevice, Masks]], /) -> list[Outputs]:
+            return [np.zeros((len(masks), 7)) for _, masks in parts]
+
+    def question(number: int) -> Iterator[None]:
+        Evaluator(Changing(device, number), batch_size=5)(np.arange(N_FEATURES) < np.arange(4)[:, None])
+        yield
+
+    device = Device()
+    with pytest.raises(ModelError, match="same number of classes every time"):
+        list(run_together(in_turn([question(number) for number in range(2)]), n_open=2))
+
+
 def test_where_memory_runs_out_batches_are_halved_until_they_fit(alone: dict[int, list[Any]]) -> None:
     def small(call: list[tuple[int, int]]) -> None:
         if sum(n for _, n in call) > 6:
@@ -180,6 +286,17 @@ def test_where_memory_runs_out_batches_are_halved_until_they_fit(alone: dict[int
     too_large = [size for size in device.sizes if size > 6]
     assert 0 < len(too_large) < 40
     assert sum(len(call) > 1 for call in device.calls) > 20
+
+
+def test_batches_grow_again_when_memory_was_short_for_once() -> None:
+    def short(call: list[tuple[int, int]]) -> None:
+        if len(call) > 1 and len(device.calls) < 20:
+            raise MemoryError
+
+    device = Device(short)
+    list(run_together(in_turn([study(OnDevice(device, number), number, 64) for number in range(60)]), n_open=16))
+    assert min(device.sizes[:20]) == 1
+    assert np.mean(device.sizes[-30:]) > 16
 
 
 def test_models_that_cannot_be_computed_together_after_all_are_computed_alone(alone: dict[int, list[Any]]) -> None:
@@ -372,6 +489,69 @@ def test_inputs_of_a_calibration_share_batches_and_it_stays_the_same() -> None:
     remembers = Evaluator(OnDevice(Device(), 3))
     same, alone = calibrated([remembers] * 30), calibrated([table(3)] * 30)
     assert same.groups == alone.groups
+
+
+def test_evaluators_in_a_sequence_of_another_kind_are_asked_one_after_the_other_too() -> None:
+    class Kept(Sequence[MaskedModel]):
+        def __init__(self, models: Sequence[MaskedModel]) -> None:
+            self._models = models
+
+        def __len__(self) -> int:
+            return len(self._models)
+
+        def __getitem__(self, place: Any) -> Any:
+            return self._models[place]
+
+    device = Device()
+    remembers = Evaluator(OnDevice(device, 3))
+    options: dict[str, Any] = {"radius": 2, "min_rate": 0.6, "share": 0.7, "rng": 0, "consistent": False}
+    calibrate(Kept([remembers] * 30), [np.arange(N_FEATURES)] * 30, check_determinism=False, **options)
+    assert sum(device.sizes) == remembers.n_calls == len(remembers.masks)
+
+
+def test_an_evaluator_that_questions_share_all_the_same_remembers_what_the_model_said() -> None:
+    def question(part: int) -> Iterator[bool]:
+        own = masks[part : part + 8]
+        yield bool((remembers(own) == table(3)(own)).all() and (remembers(masks) == table(3)(masks)).all())
+
+    masks = np.random.default_rng(0).random((16, N_FEATURES)) < 0.5
+    remembers = Evaluator(OnDevice(Device(), 3))
+    assert list(run_together(in_turn([question(part) for part in (0, 4, 8)]), n_open=3)) == [True] * 3
+    assert remembers.outputs.tolist() == table(3)(remembers.masks).tolist()
+
+
+@pytest.mark.parametrize(
+    "wrap", [partial(smooth, keep_probability=0.75, n_samples=4, rng=1), lambda model: in_function(Evaluator(model))]
+)
+def test_evaluators_inside_a_call_with_a_time_limit_call_their_model_themselves(wrap: Any) -> None:
+    limited, free = (
+        [Evaluator(wrap(table(number)), timeout=seconds) for number in range(4)] for seconds in (600, None)
+    )
+    assert mean_of(limited) == mean_of(free)
+
+
+def test_a_probe_learns_from_calls_with_a_time_limit_as_well() -> None:
+    class Probe:
+        size = 3
+
+        def __init__(self) -> None:
+            self.recorded: list[int] = []
+
+        def record(self, n_rows: int, seconds: float) -> None:
+            self.recorded.append(n_rows)
+
+    class Probing(OnDevice):
+        batch_probe = Probe()
+
+    def question(number: int) -> Iterator[Any]:
+        yield Evaluator(Probing(Device(), number), timeout=600)(np.arange(N_FEATURES) < np.arange(4)[:, None])
+
+    list(run_together(in_turn([question(number) for number in range(2)]), n_open=2))
+    assert Probing.batch_probe.recorded == [3, 1, 3, 1]
+
+
+def in_function(model: MaskedModel) -> MaskedModel:
+    return mask_function(lambda masks: model(masks), n_features=N_FEATURES)
 
 
 def test_an_error_of_a_mean_says_whose_it_is() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +188,43 @@ def test_callables_that_cannot_be_told_apart_go_alone() -> None:
     assert hf.mask_text(Unhashable(), "a day").join_key is None
     assert hf.mask_function(sums, n_features=3)(np.eye(3, dtype=bool)).shape == (3, 2)
     assert not isinstance(hf.mask_function(sums, n_features=3), Joinable)
+
+
+def test_partial_functions_are_alike_only_if_their_arguments_are() -> None:
+    def key(*arguments: Any, **named: Any) -> Any:
+        return function_key(partial(max, *arguments, **named))
+
+    assert key("a", (1, 2), default=3) == key("a", (1, 2), default=3)
+    assert key(1) != key(True)
+    assert key((1, 2)) != key((True, 2))
+    assert key(("default", 1)) != key(default=1)
+    assert key([1]) is None
+
+
+def test_categories_in_another_order_do_not_go_together() -> None:
+    def codes(rows: Any) -> Any:
+        return sums(rows["c"].cat.codes.to_numpy()[:, None])
+
+    frames = [
+        pd.DataFrame({"a": [0.0, 1.0], "c": pd.Categorical(["x", "y"], categories=[*order])}) for order in ("xy", "yx")
+    ]
+    first, second = (hf.mask_tabular(codes, frame.iloc[[0]], background=frame) for frame in frames)
+    assert first.join_key != second.join_key
+
+
+def test_joint_batches_of_rows_have_no_more_rows_than_were_asked_for() -> None:
+    sizes: list[int] = []
+
+    def counted(rows: Any) -> Any:
+        sizes.append(len(rows))
+        return sums(rows)
+
+    options: dict[str, Any] = {"background": BACKGROUND, "fill": "background", "batch_size": 40}
+    models = [hf.mask_tabular(counted, row(number), **options) for number in range(4)]
+    parts = [(model, masks_of(model, 3, 3)) for model in models]
+    together = models[0].score_jointly(parts)
+    assert max(sizes) <= 40
+    assert all(same(outputs, model(masks)) for outputs, (model, masks) in zip(together, parts, strict=True))
 
 
 def test_answers_that_cannot_be_shared_out_are_refused() -> None:

@@ -292,9 +292,11 @@ class InputTests:
         self._needs_consistent, self._is_nested, self._most = needs_consistent, is_nested, most
         self._watch, self._procedure = as_progress(procedure.progress, what="tests"), replace(procedure, progress=False)
         self._has_radius = has_radius
-        # Models that are bound when they are asked for share nothing.
-        shares = isinstance(models, (list, tuple)) and not are_apart(models)
-        self._n_open = 1 if shares else open_questions(procedure.batch_size or STEADY_BATCH_SIZE)
+        # Models that are bound when they are asked for, each time anew, share nothing.
+        is_held = isinstance(models, (list, tuple)) or models[0] is models[0]
+        self._n_open = (
+            1 if is_held and not are_apart(models) else open_questions(procedure.batch_size or STEADY_BATCH_SIZE)
+        )
         self._scores: dict[int, Any] = {}
         self._answers: dict[tuple[int, int], bool] = {}
         self.agree: Agreement = procedure.question.agree

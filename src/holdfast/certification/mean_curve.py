@@ -270,7 +270,8 @@ def mean_curve(
         Each returns a pair (model, selected): one input bound to a model, and its explanation. They
         are called more than once, so that not all models are held at a time, and must give the
         same every time: make explanations beforehand. An error has the place of its subject as ``error.subject``.
-        Rows of several subjects go to their classifier in one call, where it takes them.
+        Several subjects are asked at a time, and their rows go to the classifier in one call, where it takes them:
+        a model must not depend on which subject was called last.
     radii : iterable of int
         The radii, in any order.
     half_width : float

@@ -104,12 +104,16 @@ class TabularModel:
         if isinstance(palette, ArrayPalette):
             kinds: Hashable = (palette.values.dtype, palette.shape)
         else:
-            kinds = (palette.order, *palette.frame.dtypes)
+            # Types of categories are equal in any order of them, which codes are not.
+            types = list(palette.frame.dtypes)
+            kinds = (palette.order, *types, *(tuple(kind.categories) for kind in types if hasattr(kind, "categories")))
         key = function_key(predictor.function) if predictor.estimator is None else id(predictor.estimator)
         return None if key is None else (TabularModel, key, predictor.method, kinds, self.softmax)
 
     def score_jointly(self, parts: Sequence[tuple[TabularModel, Masks]], /) -> list[Outputs]:
-        """Scores or labels of rows of one ``join_key``, each under masks of its own, in one call."""
+        """Scores or labels of rows of one ``join_key``, each under masks of its own, in one call if it has room."""
+        if sum(len(masks) * model.n_fills for model, masks in parts) > min(model.n_rows for model, _ in parts):
+            return [model(masks) for model, masks in parts]
         tables = []
         for model, masks in parts:
             shown = model.shown_columns(masks)
