@@ -390,7 +390,7 @@ def test_classes_get_sizes_of_their_own_and_small_ones_all_features() -> None:
     assert selector.groups[0].n_needed == fewest_successes(20, F("0.804"), F(1, 30))
     assert selector.groups[2].n_needed is None
     assert [int(selector.select(SCORES, prediction=c).sum()) for c in (0, 1, 2, 3)] == [2, 4, 6, 6]
-    assert "by class" in str(selector)
+    assert "of each class" in str(selector)
     with pytest.raises(InvalidValueError, match="`prediction` must be given"):
         selector.select(SCORES)
     with pytest.raises(InvalidValueError, match="`prediction` must be given"):
@@ -399,7 +399,7 @@ def test_classes_get_sizes_of_their_own_and_small_ones_all_features() -> None:
     assert [g.n_needed for g in one.groups] == [17, 17, None]
     thresholds = ask(models, per_class=True, sizes=None, thresholds=[0.5, 1.5, 3.5])
     assert [g.cut for g in thresholds.groups] == [3.5, 1.5, None]
-    assert "by class" in str(thresholds)
+    assert "of each class" in str(thresholds)
 
 
 def test_a_number_that_names_another_class_than_it_counts_is_refused() -> None:

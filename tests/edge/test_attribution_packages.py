@@ -517,7 +517,7 @@ def test_rows_that_captum_computes_are_counted() -> None:
         n_rows = 0
         assert attribute(bound(module), f"captum:{method}", rng=0, **options).n_calls == n_rows
     n_rows = 0
-    again = hf.reexplain(bound(module, batch_size=16), "captum:GradientShap", n_repeats=2, radius=2, rng=0)
+    again = hf.reexplain(bound(module, batch_size=8), "captum:GradientShap", n_repeats=2, radius=2, rng=0)
     assert again.n_calls == n_rows
 
 

@@ -100,7 +100,7 @@ def test_citations_behind_an_endpoint_say_how_many_tokens_they_cost() -> None:
         usage = endpoint.usage
     assert (result.prompt_tokens, result.completion_tokens) == (usage.prompt_tokens, usage.completion_tokens)
     assert result.n_calls == usage.n_calls
-    assert f"{usage.prompt_tokens:,} tokens read" in str(result)
+    assert f"{usage.prompt_tokens:,} tokens read" in result.explain()
 
 
 def test_an_endpoint_is_another_where_an_option_decides_answers_and_only_there(tmp_path: Path) -> None:

@@ -56,10 +56,10 @@ def test_a_study_by_a_distribution_is_run_summed_up_and_shown(tmp_path: Path) ->
     with study.Store(path) as store:
         assert store.spec.certify.neighborhood == "bernoulli(0.3)"
     sure = study.study_guarantee(path, method="occlusion", radius=1, min_rate=0.3, trust=TRUST)
-    assert "revealing each of the other features with probability 0.3, but at most 1," in str(sure)
+    assert "revealing each other feature with probability 0.3 (at most 1)," in str(sure)
     write_report(path, tmp_path / "page.html", n_gallery=2, trust=TRUST)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "revealing each of the other features with probability 0.3, but at most r, at random keeps the" in page
+    assert "revealing each other feature with probability 0.3 (at most r)" in page
 
 
 def test_the_mean_over_a_data_set_is_that_of_the_distribution(tmp_path: Path) -> None:
@@ -116,8 +116,8 @@ def test_a_curve_over_probabilities_is_drawn_against_them() -> None:
 def test_a_curve_over_probabilities_is_shown_in_notebooks_and_as_a_frame() -> None:
     curve = hf.certify_probabilities(MODEL, SELECTED, probabilities=[0.1, 0.5, 0.9], rng=0)
     html = to_html(curve)
-    assert "by probability up to 1" in html
-    assert "for each probability on its own" in html
+    assert "each other feature is revealed" in html
+    assert "90% confidence for each probability" in html
     frame = curve.to_frame()
     assert frame["neighborhood"].tolist() == ["bernoulli(0.1)", "bernoulli(0.5)", "bernoulli(0.9)"]
     assert frame["rate"].tolist() == list(curve.rates)

@@ -345,7 +345,8 @@ def test_a_curve_over_probabilities_says_what_hidden_features_are_drawn_from() -
     rows = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 0.0]])
     model = hf.mask_tabular(lambda cells: cells.sum(axis=1) > 0, rows[1], fill=hf.resample(rows))
     curve = hf.certify_probabilities(model, [0], probabilities=[0.2, 0.5], rng=0)
-    assert "with this probability, hidden ones drawn from 3 completions, for each" in str(curve)
+    assert "with this probability with random fills" in str(curve)
+    assert "Hidden features are drawn from 3 completions." in curve.explain()
     assert curve.to_frame()["probability"].tolist() == [0.2, 0.5]
 
 
@@ -405,10 +406,10 @@ def test_commands_certify_verify_and_find_witnesses_with_drawn_fills(
     own = ["--set", "target=label", "--set", "fill=resample"]
     asked = [*about, "--explanation", "occlusion", "--top", "2", *own]
     assert main(["certify", *asked, "--radius", "0", "--output", "drawn.json"]) == 0
-    assert "hidden ones drawn from 60 completions" in capsys.readouterr().out
+    assert "with random fills keeps the prediction" in capsys.readouterr().out
     assert main(["verify", "drawn.json", *about, *own]) == 0
     assert "Confirmed" in capsys.readouterr().out
     assert main(["witness", *about, "--explanation", "occlusion", "--top", "0", *own]) == 0
     said = capsys.readouterr().out
-    assert "as in completion" in said
+    assert "with completion" in said
     assert "Revealed: ." not in said

@@ -304,7 +304,7 @@ def test_a_stop_request_finishes_the_item_and_can_be_resumed(
     run = run_study(make_spec(texts), path, progress=interrupt)
     assert signal.getsignal(signal.SIGINT) is before
     assert (run.stopped, run.n_new) == (True, 3)
-    assert "Run the same study with the same file to go on" in str(run)
+    assert "run the same study with the same file to go on" in str(run)
     rest = run_study(make_spec(texts), path)
     assert (rest.stopped, rest.n_new) == (False, len(truth) - 3)
     assert digests(path) == truth

@@ -657,7 +657,7 @@ def test_explanations_that_select_nothing_are_not_trusted(tmp_path: Path) -> Non
     trusted = study.trusted(min_rate=0.5, radius=1)
     assert [explanation.input for explanation in trusted] == [2]
     assert trusted.n_empty == 2
-    assert "2 more are stable, but select nothing." in str(trusted)
+    assert "2 more are stable, but select nothing." in trusted.explain()
 
 
 def test_a_study_of_which_nothing_could_be_explained_says_so(tmp_path: Path) -> None:

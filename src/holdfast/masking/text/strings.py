@@ -58,7 +58,7 @@ class TextModel:
         return (self.parts.text, self.parts.spans) if isinstance(self.parts, PartsInText) else None
 
     def __call__(self, masks: Masks, /) -> Outputs:
-        texts = self._write(masks)
+        texts = self._texts(masks)
         return self._read(self.answer(texts), len(texts))
 
     @property
@@ -68,11 +68,11 @@ class TextModel:
 
     def score_jointly(self, parts: Sequence[tuple[TextModel, Masks]], /) -> list[Outputs]:
         """Scores or labels of texts of one callable, each under masks of its own, in one call."""
-        written = [model._write(masks) for model, masks in parts]
+        written = [model._texts(masks) for model, masks in parts]
         answers = split_rows(self.answer([text for texts in written for text in texts]), list(map(len, written)))
         return [model._read(own, len(own)) for (model, _), own in zip(parts, answers, strict=True)]
 
-    def _write(self, masks: Masks) -> list[str]:
+    def _texts(self, masks: Masks) -> list[str]:
         return [self.parts.write(mask, self.fill) for mask in check_masks(masks, self.n_features)]
 
     def _read(self, answers: Any, n_texts: int) -> Outputs:
