@@ -117,7 +117,7 @@ def test_a_curve_over_probabilities_is_shown_in_notebooks_and_as_a_frame() -> No
     curve = hf.certify_probabilities(MODEL, SELECTED, probabilities=[0.1, 0.5, 0.9], rng=0)
     html = to_html(curve)
     assert "each other feature is revealed" in html
-    assert "90% confidence for each probability" in html
+    assert "at probability 0.9" in html
     frame = curve.to_frame()
     assert frame["neighborhood"].tolist() == ["bernoulli(0.1)", "bernoulli(0.5)", "bernoulli(0.9)"]
     assert frame["rate"].tolist() == list(curve.rates)
