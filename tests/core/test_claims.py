@@ -11,6 +11,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.bounds import Interval
+from holdfast.explore.questions import curve_sentence
 from holdfast.words import at_most, changes_of
 from tests.core.test_random_fills import Filled
 from tests.core.test_sentences import FEW, FICKLE, JUDGE, STABLE, TABLE, WRONG, N
@@ -177,3 +178,20 @@ def test_two_rates_of_citations_hold_each_on_its_own_in_the_shortest_sentence_to
     assert " each)" in str(cited)
     assert " each)" in str(long)
     assert len(str(long).split()) <= 25
+
+
+def test_notebooks_and_pictures_include_the_errors_of_a_judge() -> None:
+    judged = hf.certify(CONTEXT, [0], radius=8, **JUDGED)
+    low = np.floor(1000 * judged.true_interval.low) / 10
+    assert f"[{low:g}%, 100%]" in judged._repr_html_()
+    listed = hf.certify(CONTEXT, [0], radius=1, **JUDGED)
+    assert listed.exact
+    assert "all masks counted" not in listed._repr_html_()
+    assert "all masks counted" in hf.certify(STABLE, FEW, radius=1, rng=0)._repr_html_()
+
+
+def test_a_curve_of_the_live_page_says_that_the_full_input_contradicts_it() -> None:
+    wrong = hf.certify_radii(WRONG, FEW, radii=[1, 3], simultaneous=True, rng=0)
+    assert "but the full input" in curve_sentence(wrong)
+    assert len(curve_sentence(wrong).split()) <= 25
+    assert "but" not in curve_sentence(hf.certify_radii(STABLE, FEW, radii=[1, 3], simultaneous=True, rng=0))
