@@ -136,10 +136,11 @@ class DataSetGuarantee(Value, schema="holdfast.data_set_guarantee"):
             known=[f"{sure(self.confidence)} confidence"],
             keep=[keep],
             doing=[doing],
-            judged=[judged, ""],
+            judged=[judged, judged and f" ({few_words(self.agree, 1)})", ""],
             method=[
                 f"explained by {method}, {cut_label(self.top_fraction, masks=self.masks)}",
                 f"explained by {method}",
+                f"by {method}",
             ],
         )
 
