@@ -195,3 +195,11 @@ def test_a_curve_of_the_live_page_says_that_the_full_input_contradicts_it() -> N
     assert "but the full input" in curve_sentence(wrong)
     assert len(curve_sentence(wrong).split()) <= 25
     assert "but" not in curve_sentence(hf.certify_radii(STABLE, FEW, radii=[1, 3], simultaneous=True, rng=0))
+
+
+def test_what_is_not_stable_is_not_said_to_be_stably_wrong() -> None:
+    few_change = hf.mask_function(lambda masks: masks.sum(axis=1) < 14, n_features=16)
+    refuted = hf.certify_hard(few_change, np.arange(16) < 3, radius=13, rng=0)
+    assert not refuted.stable
+    assert refuted.n_agreed > 0.9 * refuted.n_evaluated
+    assert "stably wrong" not in refuted.explain()

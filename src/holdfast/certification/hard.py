@@ -239,7 +239,7 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
             said.append(f"It is proven from inside the model, by {proof_label(self.method)}.")
         elif self.exact:
             said.append(f"{counts} masks that were evaluated keep it.")
-        return paragraph(*said, terms(self, rate=self.n_agreed / self.n_evaluated, drawn=not self.exact))
+        return paragraph(*said, terms(self, rate=float(self.stable), drawn=not self.exact))
 
 
 @asks(PrecisionKeywords)
