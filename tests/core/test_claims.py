@@ -203,3 +203,10 @@ def test_what_is_not_stable_is_not_said_to_be_stably_wrong() -> None:
     assert not refuted.stable
     assert refuted.n_agreed > 0.9 * refuted.n_evaluated
     assert "stably wrong" not in refuted.explain()
+
+
+def test_what_stable_means_is_what_was_asked_where_nothing_smaller_is_stable() -> None:
+    whole = hf.mask_function(lambda masks: masks.all(axis=1), n_features=16)
+    everything = hf.stabilize(whole, np.arange(16.0), min_rate=0.9, radius=3, rng=0)
+    assert everything.size == 16
+    assert "Stable means: revealing up to 3 more features" in everything.explain()
