@@ -36,7 +36,7 @@ from holdfast.validation import (
     is_number,
     shown,
 )
-from holdfast.words import ON_ITS_OWN, OTHER_INPUTS, counted, paragraph, sure, took
+from holdfast.words import ON_ITS_OWN, OTHER_INPUTS, counted, outward, paragraph, sure, took
 
 Counts = NDArray[np.int64]
 
@@ -397,7 +397,11 @@ class SmoothedAccuracy(Plotted, Value, schema="holdfast.smoothed_accuracy"):
     def __str__(self) -> str:
         size = f"{counted(self.n_inputs, 'input')}, {self.n_samples} masks each"
         head = f"Accuracy of the smoothed classifier ({size}, {sure(self.confidence)} confidence for each interval):"
-        rows = [f"  keep {keep:5.3g}  {accuracy:6.1%}  [{low:.1%}, {high:.1%}]" for keep, accuracy, (low, high) in self]
+        ends = (outward(interval) for interval in self.intervals)
+        rows = [
+            f"  keep {keep:5.3g}  {accuracy:6.1%}  [{low:.1%}, {high:.1%}]"
+            for (keep, accuracy, _), (low, high) in zip(self, ends, strict=True)
+        ]
         return "\n".join([head, *rows])
 
     def explain(self) -> str:

@@ -130,7 +130,7 @@ class Witness(Pictured, Value, schema="holdfast.witness"):
         original = (self.original_prediction, self.original_name, self.agree)
         if not self.found:
             reach = f"addition of up to {counted(self.max_radius, 'feature')}{fills}"
-            known = f"; proven up to {counted(max(self.cleared_radius, 0), 'feature')}"
+            known = f"; proven up to {counted(self.cleared_radius, 'feature')}" if self.cleared_radius >= 0 else ""
             if self.proven:
                 return fitted("Proven: no {reach} {change}.", reach=[reach], change=keeping("changes", *original))
             verbs = keeping("was found that changes", *original)
@@ -159,7 +159,7 @@ class Witness(Pictured, Value, schema="holdfast.witness"):
         else:
             said.append("Nothing need be revealed for it.")
         if self.n_completions is not None:
-            said.append(f"Hidden features come from {counted(self.n_completions, 'completion')}; all were tried.")
+            said.append(f"Hidden features are drawn from {counted(self.n_completions, 'completion')}; one is enough.")
         if self.cleared_radius >= 0:
             how = "all were evaluated"
             if self.proof is not None:

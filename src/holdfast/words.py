@@ -183,6 +183,12 @@ def sure(confidence: float) -> str:
     return f"{(Decimal(str(confidence)) * 100).normalize():f}%"
 
 
+def at_most(risk: float) -> str:
+    """A risk to two digits, rounded up: '0.0056'."""
+    number = Decimal(repr(risk))
+    return f"{float(number.quantize(Decimal(1).scaleb(number.adjusted() - 1), ROUND_CEILING)):g}"
+
+
 def shares(interval: Interval) -> str:
     """An interval of shares in one word, rounded outwards: '79.1–99.2%'."""
     low, high = map(percent, outward(interval))
@@ -190,11 +196,12 @@ def shares(interval: Interval) -> str:
 
 
 def exact_share(rate: float) -> str:
-    """A share that is known: 'exactly 83.3% of cases', 'all cases', 'more than 99.9% of cases'."""
+    """A share that is known: 'exactly 62.5% of cases', 'all cases', 'more than 99.9% of cases'; '83.3%' is rounded."""
     if rate in (0, 1):
         return "all cases" if rate else "no case"
-    share = percent(rate)
-    return f"{ ({'>': 'more than ', '<': 'less than '}.get(share[0], 'exactly ')) }{share.lstrip('<>')} of cases"
+    share, low, high = percent(rate), *outward(Interval(rate, rate))
+    how = {">": "more than ", "<": "less than "}.get(share[0], "exactly " if low == high else "")
+    return f"{how}{share.lstrip('<>')} of cases"
 
 
 def span(interval: Interval) -> str:
@@ -278,7 +285,7 @@ def changes_of(claim: Any, rate_kind: str, radius: int | str | None) -> list[str
     change = change_of(claim, rate_kind, radius)
     distribution = claim.neighborhood
     short = _SHORT_CHANGES.get(distribution) or f"drawing by {few_words(distribution.removeprefix('own law '), 1)}"
-    limit = "" if radius is None else f" up to {radius}"
+    limit = "" if radius is None else f" {'exactly' if rate_kind == 'exactly' else 'up to'} {radius}"
     if claim.n_completions is not None and radius == 0:
         return [change, "adding nothing with random fills"]
     return [change, f"{short}{limit}{'' if claim.n_completions is None else ' with random fills'}"]

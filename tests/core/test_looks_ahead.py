@@ -68,6 +68,11 @@ ASK: dict[str, Callable[[Any], Any]] = {
     "small batches": lambda model: hf.certify_radii(model, SELECTED, radii=range(1, 9), batch_size=40, rng=0),
     "radii": lambda model: hf.certify_radii(model, SELECTED, radii=range(0, 19, 2), rng=0),
     "at once": lambda model: hf.certify_radii(model, SELECTED, radii=range(1, 19, 3), simultaneous=True, rng=0),
+    "all listed": lambda model: hf.certify_radii(model, SELECTED, radii=[1], rng=0),
+    "all probabilities listed": lambda model: hf.certify_probabilities(
+        model, SELECTED, probabilities=[0.1, 0.5], radius=1, rng=0
+    ),
+    "all pairs listed": lambda model: hf.compare(model, {"a": SELECTED, "b": ~SELECTED}, [1], rng=0),
     "swaps": lambda model: hf.certify_radii(model, SELECTED, radii=range(1, 7), neighborhood="swaps", rng=0),
     "worst sizes": lambda model: hf.certify_radii(model, SELECTED, radii=[2, 6], rate_kind="worst_size", rng=0),
     "probabilities": lambda model: hf.certify_probabilities(model, SELECTED, probabilities=[0.1, 0.3, 0.5], rng=0),

@@ -96,9 +96,11 @@ def test_a_contradiction_is_said_as_it_is_in_two_lengths() -> None:
 def test_shares_are_said_in_one_word_and_claim_no_more_than_is_known() -> None:
     assert say.shares(Interval(0.7913, 0.9917)) == "79.1–99.2%"
     assert (say.shares(Interval(1.0, 1.0)), say.sure(0.99995), say.sure(0.9)) == ("100%", "99.995%", "90%")
+    assert say.exact_share(0.625) == "exactly 62.5% of cases"
+    assert say.exact_share(0.8996) == "90% of cases", "what is rounded is not exact"
     rates = (5 / 6, 1.0, 0.0, 0.99999, 0.00001)
     assert [say.exact_share(rate) for rate in rates] == [
-        *("exactly 83.3% of cases", "all cases", "no case", "more than 99.9% of cases", "less than 0.1% of cases"),
+        *("83.3% of cases", "all cases", "no case", "more than 99.9% of cases", "less than 0.1% of cases"),
     ]
 
 

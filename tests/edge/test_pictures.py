@@ -144,7 +144,14 @@ def test_what_remembers_smooths_or_completes_a_model_shows_its_input(text: Any) 
         ),
         (lambda model, mask: hf.certify_hard(model, mask, radius=9, rng=0), "not always kept up to radius 9"),
         (lambda model, mask: hf.certify(model, mask, radius=1, rng=0), "kept in 100% of cases up to radius 1"),
-        (lambda model, mask: hf.certified_radius(model, mask, min_rate=0.5, radii=[1], rng=0), "kept in 50% of cases"),
+        (
+            lambda model, mask: hf.certified_radius(model, mask, min_rate=0.5, radii=[1], rng=0),
+            "kept in at least 50% of cases up to radius 1",
+        ),
+        (
+            lambda model, mask: hf.certified_radius(model, mask, min_rate=0.5, radii=[17], rng=0),
+            "at no radius certified to be kept",
+        ),
         (lambda model, mask: hf.find_witness(model, mask, max_radius=1, rng=0), "no change found"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -216,7 +217,11 @@ def test_the_sentence_says_what_is_claimed_and_under_which_conditions(texts: Pat
     assert f"At least {found.count} of exactly these 10 inputs and at least {share}" in text
     assert "each wrongly with probability at most 0.02 (fresh draws" in text
     assert "independent draws" in text
-    assert "Of the study's inputs, 2 were left out and 2 have no explanation." in text
+    missing = "Of the study's inputs, 2 were left out and 2 have no explanation"
+    assert f"{missing}: such inputs are inputs of which this is not true." in text
+    smoothed = replace(found, keep_probability=0.5, agree="within(0.1)")
+    assert "keep 0.5" in str(smoothed), "it is about a smoothed model"
+    assert "within(0.1)" in str(smoothed)
     assert "Fix seed and settings before any result is seen." in text
     assert DataSetGuarantee.from_json(found.to_json()) == found
     forged = json.loads(found.to_json()) | {"share": 0.99}

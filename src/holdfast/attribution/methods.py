@@ -196,7 +196,7 @@ class Attribution(Plotted, Value, schema="holdfast.attribution"):
         return paragraph(
             f"How much does each feature matter for {what}, by {few_words(self.method)}?",
             f"It gave {counted(self.n_features, 'score')}; features with larger ones matter more, by this method.",
-            f"Errors: {self._errors}; {estimate}." if self._errors else "",
+            f"Errors: {self._errors}{f'; {estimate}' if 'standard' in self._errors else ''}." if self._errors else "",
             took(self.n_calls),
             "Scores say what this method finds. They carry no guarantee.",
             "They do not say that the leading features suffice for the prediction: `certify` tests that.",

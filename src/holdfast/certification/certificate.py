@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -170,6 +171,8 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
         if not is_number(rate):
             raise InvalidTypeError(argument="rate", must="be a number from 0 to 1", got=shown(rate))
         asked = Fraction(int(rate)) if rate in (0, 1) else check_share(rate, "rate")
+        if self.exact and self.judge_errors is None and not self.neighborhood.startswith(UNEQUAL):
+            return Fraction(self.n_agreed, self.n_evaluated) >= asked  # of huge counts floats are rounded to 1
         return Fraction(repr(self.true_interval.low)) >= asked
 
     @property
@@ -200,10 +203,10 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
 
     @property
     def stability(self) -> tuple[str, str]:
-        """How often the prediction is kept, and how that is known: 'exactly 83.3% of cases' and 'proven'."""
+        """How often the prediction is kept, and how that is known: 'exactly 62.5% of cases' and 'proven'."""
         worst = " at worst" if self.rate_kind in WORST else ""
         if self.exact and self.judge_errors is None:
-            share = exact_share(self.rate).removeprefix("" if self.n_repeated or self.proof else "exactly ")
+            share = exact_share(known_rate(self)).removeprefix("" if self.n_repeated or self.proof else "exactly ")
             return share + worst, "proven" if self.proof else ""
         share = shares(self.true_interval)
         if self.rate_kind == "worst_size_lower":
@@ -260,6 +263,13 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
         if self.effective_radius < self.radius and is_asked:
             said.append(f"Radius {self.radius} was clamped to {self.effective_radius}, the largest there is.")
         return paragraph(*said, terms(self, rate=self.rate, drawn=not self.exact))
+
+
+def known_rate(certificate: Certificate) -> float:
+    """An exact rate: 1 only if all masks agree, and 0 only if none does, however many there are."""
+    if certificate.rate == 1 and certificate.n_agreed < certificate.n_evaluated:
+        return math.nextafter(1, 0)
+    return math.nextafter(0, 1) if certificate.rate == 0 and certificate.n_agreed else certificate.rate
 
 
 def interval_around(n_agreed: int, n_evaluated: int, tolerance: Fraction, rate_kind: str = "uniform") -> Interval:

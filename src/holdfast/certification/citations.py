@@ -11,7 +11,7 @@ import numpy as np
 
 from holdfast.attribution.methods import attribute
 from holdfast.bounds import Interval
-from holdfast.certification.certificate import Certificate, certify
+from holdfast.certification.certificate import Certificate, certify, known_rate
 from holdfast.certification.question import PlanKeywords, Procedure, asks, own_terms
 from holdfast.certification.serialization import Value
 from holdfast.certification.stabilize import StableSelection, stabilize
@@ -153,19 +153,20 @@ class CitationCertificate(Pictured, Value, schema="holdfast.citation_certificate
         return fitted(
             "{answer}: {cites} {are} enough in {enough} and needed in {needed} ({known}){alone}{wrong}.",
             are=["is" if self.cited.sum() == 1 else "are"],
-            enough=[_cases(self.sufficiency)],
-            needed=[_cases(self.necessity, lost=True)],
-            wrong=[wrong, wrong and "; all passages give another answer"],
+            enough=[_cases(self.sufficiency), _cases(self.sufficiency).removesuffix(" of cases")],
+            needed=[_cases(self.necessity, lost=True), _cases(self.necessity, lost=True).removesuffix(" of cases")],
+            wrong=[wrong, wrong and "; all passages give another answer", wrong and "; all passages differ"],
             alone=[alone, alone and "; alone they differ"],
-            cites=[cites],
-            known=[self._how_sure, self._how_sure.removesuffix(" each")],
+            cites=[cites, f"the {int(self.cited.sum())} cited of {len(self.passages)}"],
+            known=[self._how_sure],
             answer=[f"Answer {named(self.answer, None)}", "Answer"],
         )
 
     @property
     def _how_sure(self) -> str:
         judged = "" if self.sufficiency.judge_errors is None else ", judge's errors included,"
-        known = f"{sure(self.sufficiency.true_confidence)} confidence{judged} each"
+        least = min(self.sufficiency.true_confidence, self.necessity.true_confidence)
+        known = f"{sure(least)} confidence{judged} each"
         return "exact" if self.sufficiency.exact and self.necessity.exact and not judged else known
 
     def explain(self) -> str:
@@ -184,11 +185,15 @@ class CitationCertificate(Pictured, Value, schema="holdfast.citation_certificate
             changed, added = named(self.witness.prediction, None), _numbers(self.witness.mask & ~self.cited)
             said.append(f"Showing {added} as well changes the answer to {changed}.")
         elif self.witness is not None:
-            said.append(f"No {counted(self.witness.max_radius, 'other')} or fewer change it.")
+            known = "" if self.witness.proven else " were found that"
+            said.append(f"No {counted(self.witness.max_radius, 'other')} or fewer{known} change it.")
         if self.enough is not None:
             kept = self.enough.certificate
-            least = percent(outward(kept.by_people(Interval(kept.min_rate, 1.0), kept.confidence)[0]).low)
-            said.append(f"Certified to be enough in at least {least} of cases: {_numbers(self.enough.selected)}.")
+            interval, joint = kept.by_people(Interval(kept.min_rate, 1.0), kept.confidence)
+            known = "" if kept.is_certain else f" ({sure(joint)} confidence)"
+            least = percent(outward(interval).low)
+            chosen = _numbers(self.enough.selected)
+            said.append(f"Certified to be enough in at least {least} of cases{known}: {chosen}.")
         if self._how_sure != "exact":
             said.append(f"Each of these holds with {self._how_sure.removesuffix(' each').rstrip(',')}, over the draws.")
             said.append(NO_PROOF)
@@ -210,7 +215,8 @@ def _cases(certificate: Certificate, *, lost: bool = False) -> str:
     """How often the answer is kept, or lost."""
     low, high = certificate.true_interval
     if certificate.exact and certificate.judge_errors is None:
-        return exact_share(1 - certificate.rate if lost else certificate.rate).removeprefix("exactly ")
+        rate = known_rate(certificate)
+        return exact_share(1 - rate if lost else rate).removeprefix("exactly ")
     return f"{shares(Interval(1 - high, 1 - low) if lost else Interval(low, high))} of cases"
 
 

@@ -29,9 +29,12 @@ from holdfast.words import (
     FIXED_BEFORE,
     NO_PROOF,
     NOT_RIGHT,
+    at_most,
     counted,
     few_words,
     fitted,
+    listed,
+    outward,
     paragraph,
     proof_label,
     quoted,
@@ -97,12 +100,12 @@ class Difference(Value, schema="holdfast.difference"):
         return None if self.better is None else self.second if self.better == self.first else self.first
 
     def __str__(self) -> str:
-        low, high = self.interval
+        low, high = outward(self.interval)
         claim = f"{few_words(self.first)} cannot be told from {few_words(self.second)}"
         if self.better is not None and self.worse is not None:
             claim = f"{few_words(self.better)} is more stable than {few_words(self.worse)}"
         by = f"first minus second {low:+.3f} to {high:+.3f}"
-        return f"At radius {self.radius}, {claim} ({by}, risk {self.risk:.2g} each way)."
+        return f"At radius {self.radius}, {claim} ({by}, risk {at_most(self.risk)} each way)."
 
     def explain(self) -> str:
         """What was asked, what is guaranteed and what is not, in plain words."""
@@ -114,7 +117,9 @@ class Difference(Value, schema="holdfast.difference"):
             said.append("An exact sign test on these draws decides.")
         else:
             said.append("The intervals of the two rates decide.")
-        said.append(f"A claim is false with probability at most {self.risk:.2g} in each direction, over the draws.")
+        said.append(
+            f"A claim is false with probability at most {at_most(self.risk)} in each direction, over the draws."
+        )
         said.append("No claim means that the draws cannot tell, not that the two are equal.")
         return paragraph(
             *said, FIXED_BEFORE, scope("random masks", "these explanations of one model, input and fill"), NOT_RIGHT
@@ -254,8 +259,9 @@ class Comparison(Plotted, Value, schema="holdfast.comparison"):
             name for name, curve in zip(self.names, self.curves, strict=True) if not curve.certificates[0].consistent
         ]
         if wrong:
-            first = self.curve(wrong[0]).certificates[0]
-            said.append(f"Of {few_words(wrong[0])}, {unlike(first)[0]}.")
+            first, more = self.curve(wrong[0]).certificates[0], len(wrong) - 2
+            names = [few_words(name) for name in wrong[:2]] + [f"{more} more"] * (more > 0)
+            said.append(f"Of {listed(names)}, {unlike(first)[0]}.")
         about = scope("" if is_exact else "random masks", "these explanations of one model, input and fill")
         return paragraph(*said, took(self.n_calls), about, NOT_RIGHT)
 

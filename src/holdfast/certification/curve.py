@@ -119,8 +119,9 @@ class CertificateCurve(Plotted, Value):
         """What the curve says of its last point; which one is said is fixed before any result is seen."""
         last = self.certificates[-1]
         share, known = last.stability
-        if not all(certificate.exact for certificate in self):
-            known = f"{known or f'{sure(last.confidence)} confidence'} {self.scope}"
+        drawn = next((certificate for certificate in self if not certificate.exact), None)
+        if drawn is not None:
+            known = f"{drawn.stability[1]} {self.scope}"
         at = f" at {self.unit} {self.places[-1]:g}"
         known = known and f" ({known})"
         return fitted(
@@ -146,13 +147,13 @@ class CertificateCurve(Plotted, Value):
             said.append(f"Over the draws, {together} with probability at least {sure(last.confidence)}.")
             said += ["" if self.simultaneous else ON_ITS_OWN, NO_PROOF]
         if n_drawn < len(self):
-            which = "All rates are exact" if not n_drawn else f"{counted(len(self) - n_drawn, 'rate')} of them exact"
+            which = "All rates are exact" if not n_drawn else f"Exact: {counted(len(self) - n_drawn, 'rate')}"
             proof = next((certificate.proof for certificate in self if certificate.proof), None)
             how = "every mask was evaluated" if proof is None else f"masks were counted by {proof_label(proof)}"
-            said.append(f"{which}: {how}.")
+            said.append(f"{which}; {how}.")
         if last.judge_errors is not None:
             below, above = last.judge_errors.upper_false_yes, last.judge_errors.upper_false_no
-            joint = sure(last.true_confidence)
+            joint = sure(min(certificate.true_confidence for certificate in self))
             said.append(f"The judge's errors of -{below:.3f} and +{above:.3f} are included, at {joint} confidence.")
         return paragraph(*said, terms(last, rate=last.rate, drawn=n_drawn > 0))
 

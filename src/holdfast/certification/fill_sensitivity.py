@@ -75,6 +75,10 @@ class FillSensitivity(Value, schema="holdfast.fill_sensitivity"):
         risk = sum(1 - Fraction(repr(certificate.confidence)) for certificate in self if not certificate.exact)
         return float(max(Fraction(0), 1 - risk))
 
+    @property
+    def _is_exact(self) -> bool:
+        return all(certificate.exact and certificate.judge_errors is None for certificate in self)
+
     def __iter__(self) -> Iterator[Certificate]:
         return iter(self.certificates)
 
@@ -105,8 +109,12 @@ class FillSensitivity(Value, schema="holdfast.fill_sensitivity"):
         wrong = sum(not certificate.consistent for certificate in self)
         moves = "" if self.same_prediction else "; the prediction changes with the fill"
         unlike = f"; {wrong} contradict the full input" if wrong else ""
-        known = f"±{first.tolerance:g}, {sure(first.confidence)} confidence each"
-        known = "exact" if all(certificate.exact for certificate in self) else known
+        # A judge's errors, and a rate of which only the lower end is known, leave no ±.
+        near = f"±{first.tolerance:g}, "
+        if first.rate_kind == "worst_size_lower" or first.judge_errors is not None:
+            near = "observed; intervals: "
+        known = f"{near}{sure(min(certificate.true_confidence for certificate in self))} confidence each"
+        known = "exact" if self._is_exact else known
         lines = [
             fitted(
                 "Stable in {rates} of cases under {fills} ({known}): {change}{moves}{unlike}.",
@@ -124,7 +132,7 @@ class FillSensitivity(Value, schema="holdfast.fill_sensitivity"):
             counts = f"{cert.n_agreed}/{cert.n_evaluated}" + (" exact" if cert.exact else "")
             prediction = quoted(cert.prediction, cert.prediction_name)
             unlike = "" if cert.consistent else ", unlike the full input"
-            rate = f"{cert.rate:6.3f}  {bracket(cert.interval):<16}"
+            rate = f"{cert.rate:6.3f}  {bracket(cert.true_interval):<16}"
             lines.append(f"{name:>{width}}  {rate}  {counts:<12}  {prediction}{unlike}")
         return "\n".join(lines)
 
@@ -134,14 +142,17 @@ class FillSensitivity(Value, schema="holdfast.fill_sensitivity"):
         change = first.changes(first.effective_radius, first.rate_kind)[0]
         said = [f"How does the fill change how often {change} keeps the prediction?"]
         said.append("The same masks were drawn under every fill, so that rates differ by the fill alone.")
-        if all(certificate.exact for certificate in self):
+        if self._is_exact:
             said.append("All rates are exact: every mask was counted.")
         else:
-            joint = math.floor(1000 * self.joint_confidence) / 1000
-            said.append(f"Each certificate holds with probability at least {sure(first.confidence)} over the draws.")
+            errors = Fraction(0) if first.judge_errors is None else 1 - Fraction(str(first.judge_errors.confidence))
+            joint = max(0, math.floor(1000 * (Fraction(repr(self.joint_confidence)) - errors)) / 1000)
+            least = sure(min(certificate.true_confidence for certificate in self))
+            said.append(f"Each certificate holds with probability at least {least} over the draws.")
             said.append(
                 f"All of them hold at once only with {sure(joint)}; a fill picked for its rate has no guarantee."
             )
+            said.append("The judge's errors are included." if errors else "")
             said.append(NO_PROOF)
         said.append("A rate that moves is partly a property of the fill, not of the model alone.")
         about = scope(of="this model, input and explanation, under these fills")

@@ -161,15 +161,17 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
             parts |= {} if self.radius else {"nearer": [""]}
             parts["does"] = [f", as {answer} with {changed} shows", ""]
             return fitted("Not stable: {change} {keeps}{does}{nearer}{but}.", **parts, keeps=keeps("can change", self))
-        if self.method != "sampling":
+        if self.method != "sampling" and self.judge_errors is None:
             evidence = ["" if self.method in PROOFS else f", {counts} masks counted", ""]
             keys = keeps("never changes", self)
             return fitted("Proven: {change} {keeps}{evidence}{but}.", **parts, keeps=keys, evidence=evidence)
-        tolerance, confidence = self.tolerance or 0.0, self.confidence or 0.0
+        tolerance, confidence = self._judged
         interval, joint = self.by_people(Interval(1 - tolerance, 1.0), confidence)
         judged = "" if self.judge_errors is None else ", judge's errors included"
         most = sure(tolerance) if self.judge_errors is None else percent(1 - outward(interval).low)
-        drawn = "random answers" if self.answers == "random" else "random draws"
+        drawn = (
+            "random answers" if self.answers == "random" else "random draws" if self.method == "sampling" else "masks"
+        )
         parts["change"] = [change[0].upper() + change[1:] for change in parts["change"]]
         return fitted(
             "{change} {keeps} in at most {most}{evidence}{but}.",
@@ -178,6 +180,11 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
             keeps=keeps("changes", self),
             evidence=[f": {counts} {drawn} kept it", f" of {drawn}" if self.answers == "random" else ""],
         )
+
+    @property
+    def _judged(self) -> tuple[float, float]:
+        """How often a mask changes the prediction at most, by the judge, and how sure that is."""
+        return (self.tolerance or 0.0, self.confidence or 0.0) if self.method == "sampling" else (0.0, 1.0)
 
     def _said_by_votes(self) -> str:
         """The changes that the votes vouch for; a radius of 0 is no change, and is said to be none."""
@@ -219,17 +226,20 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
             elif self.radius:
                 said.append(f"No mask within radius {self.radius} does.")
         elif self.method != "sampling":
-            said.append("No: every mask within the radius keeps it, and nothing was left to chance.")
+            chance = "nothing was left to chance" if self.judge_errors is None else "none was drawn"
+            said.append(f"No: every mask within the radius keeps it, and {chance}.")
         else:
-            tolerance, confidence = self.tolerance or 0.0, self.confidence or 0.0
+            tolerance, confidence = self._judged
             said.append(f"{counts} random masks kept it. A fresh one changes it with probability at most {tolerance}.")
             said.append(f"This holds with probability at least {sure(confidence)} over the draws.")
-            said += [by_judge(self, Interval(1 - tolerance, 1.0), confidence), NO_PROOF]
+            said.append(NO_PROOF)
+        if self.counterexample is None:
+            said.append(by_judge(self, Interval(1 - self._judged[0], 1.0), self._judged[1]))
         if self.method in PROOFS:
             said.append(f"It is proven from inside the model, by {proof_label(self.method)}.")
         elif self.exact:
             said.append(f"{counts} masks that were evaluated keep it.")
-        return paragraph(*said, terms(self, rate=self.n_agreed / self.n_evaluated, drawn=not self.exact))
+        return paragraph(*said, terms(self, rate=float(self.stable), drawn=not self.exact))
 
 
 @asks(PrecisionKeywords)

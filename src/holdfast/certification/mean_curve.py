@@ -194,7 +194,7 @@ class MeanCurve(Plotted, Value, schema="holdfast.mean_curve"):
     def explain(self) -> str:
         """What was asked, what is guaranteed and what is not, in plain words."""
         counts = f"{self.n_consistent} of {counted(self.n_inputs, 'explanation')}"
-        together = "all intervals hold at once" if self.simultaneous else "each interval holds"
+        together = "all intervals of one kind hold at once" if self.simultaneous else "each interval holds"
         return paragraph(
             f"How often is the prediction kept, on average over {counted(self.n_inputs, 'input')}?",
             f"Over the draws, {together} with probability at least {sure(self.confidence)}.",

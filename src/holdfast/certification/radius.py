@@ -138,7 +138,7 @@ class RadiusCertificate(Plotted, PredictionClaim, schema="holdfast.radius_certif
         if not certified:
             drawn = "random answers" if self.answers == "random" else "draws"
             reason = f"the rate at radius {last.radius} is smaller"
-            if last.answer is None or self.answers == "random":
+            if not last.exact:
                 reason = f"{'not enough' if last.answer is None else 'too few equal'} {drawn} at radius {last.radius}"
             return fitted(
                 "No radius is certified {keeps} in at least {rate} of cases: {reason}{but}.",
@@ -168,17 +168,20 @@ class RadiusCertificate(Plotted, PredictionClaim, schema="holdfast.radius_certif
             f"Radii were tested in increasing order; the first that failed ended it ({len(self.trail)} tested)."
         )
         if not last.answer:
-            why = "its rate is smaller" if last.answer is False else "there were not enough draws to tell"
+            why = "its rate is smaller" if last.exact else "too few draws kept it"
+            why = "there were not enough draws to tell" if last.answer is None else why
             said.append(f"Radius {last.radius} was not certified: {why}.")
         proof = next((step.proof for step in self.trail if step.proof), None)
         if proof is not None:
             said.append(f"Masks were counted from inside the model, by {proof_label(proof)}.")
-        if not self.is_certain:
-            said.append(f"All claims hold with probability at least {sure(self.confidence)} over the draws.")
+        is_drawn = not all(step.exact for step in self.trail)
+        if is_drawn:
+            chance = f"with probability at least {sure(self.confidence)} over the draws"
+            said.append(f"All certified radii have such a rate, {chance}." if certified else "")
             said += [FIXED_BEFORE, NO_PROOF]
         said.append(by_judge(self, Interval(self.min_rate, 1.0), self.confidence) if certified else "")
         said.append("It says nothing about larger or untested radii.")
-        return paragraph(*said, terms(self, rate=self.min_rate if certified else 0.0, drawn=not self.is_certain))
+        return paragraph(*said, terms(self, rate=self.min_rate if certified else 0.0, drawn=is_drawn))
 
     def _certified(self) -> list[RadiusStep]:
         return [step for step in self.trail if step.answer]

@@ -29,6 +29,7 @@ from holdfast.words import (
     event,
     few_words,
     fitted,
+    outward,
     paragraph,
     percent,
     scope,
@@ -150,7 +151,7 @@ class Reexplanation(Value, schema="holdfast.reexplanation"):
             alike = f"The expected overlap of two fresh runs lies in {shares(self.overlap_interval)} {chance}."
         apart = f"All {self.n_repeats} selections are the same."
         if len(self.certificates) > 1:
-            least, most = self.rate_spread_interval
+            least, most = outward(self.rate_spread_interval, 2)
             selections = f"The true rates of {len(self.certificates)} distinct selections"
             apart = f"{selections} differ by {least:.2f} to {most:.2f}, {chance}."
         return paragraph(

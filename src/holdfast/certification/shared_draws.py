@@ -388,6 +388,8 @@ class SharedDraws:
         all neighbourhoods together whose turn may come next, and so may all other looks together. What is computed in
         vain then takes no longer than the calls that it was to save.
         """
+        if not any(draws.open_sequences for draws in self.explanations):  # all masks are listed, and asked for
+            return []
         tables = [[sequence.needs_at_looks() for sequence in draws.open_sequences] for draws in self.explanations]
         lasts = [[seq.n_expected(draws.last_tally) for seq in draws.open_sequences] for draws in self.explanations]
         n_looks = max(len(table) for row in tables for table in row)

@@ -148,7 +148,7 @@ class StableSelection(Value, schema="holdfast.stable_selection"):
     def explain(self) -> str:
         """What was asked, what is guaranteed and what is not, in plain words."""
         cert, is_certain = self.certificate, all(step.exact for step in self.trail)
-        change = cert.changes(cert.trail[-1].effective_radius)[0]
+        change = cert.changes(cert.trail[-1].radius)[0]  # as asked: of all features none can be revealed
         said = [f"How few of the leading features by {few_words(self.method)} are still certified stable?"]
         said.append(f"Stable means: {change} {keeps('keeps', cert)[0]} in at least {sure(self.min_rate)} of cases.")
         said.append(f"{len(self.trail)} of {len(self.sizes)} sizes were tested, from all features downwards.")

@@ -22,7 +22,7 @@ from holdfast.explore.workbench import Entry, Workbench
 from holdfast.report.card import Plain, describe_certificate, describe_curve, describe_witness, input_card
 from holdfast.types import Masks, Outputs, Progress
 from holdfast.validation import check_mask
-from holdfast.words import class_label, fitted, keeps, outward, percent, shortened, sure
+from holdfast.words import but_unlike, class_label, fitted, keeps, outward, percent, shortened, sure
 
 N_VOTES = 32  # random masks that a smoothed model votes over
 MOST_CLASSES, _SHOWN_CLASSES = 50, 20  # of a model with more classes than these, only the leading ones are described
@@ -291,11 +291,12 @@ def curve_sentence(curve: hf.StabilityCurve) -> str:
     cases = f"at least {percent(outward(lowest.interval).low)} of cases"
     where = f"every radius asked from {first} to {last}" if first < last else f"radius {last}"
     return fitted(
-        "Stable in {cases} at {where} ({known}): {keeps}{lowest}.",
+        "Stable in {cases} at {where} ({known}): {keeps}{lowest}{but}.",
         cases=[cases],
-        where=[where],
+        where=[where, where.replace("every radius asked from", "radii")],
         known=[known],
-        lowest=[f", least at radius {lowest.radius}" if first < last else ""],
+        but=but_unlike(lowest),
+        lowest=[f", least at radius {lowest.radius}" if first < last else "", ""],
         keeps=keeps("the model kept", lowest),
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.attribution.methods import Attribution
 from holdfast.bounds import Interval
-from holdfast.certification.certificate import Certificate
+from holdfast.certification.certificate import Certificate, known_rate
 from holdfast.certification.comparison import Comparison
 from holdfast.certification.curve import CertificateCurve
 from holdfast.certification.mean_curve import MeanCurve
@@ -41,15 +41,17 @@ def to_html(result: Any) -> str:
 @to_html.register
 def _(certificate: Certificate) -> str:
     """A certificate: its rate and interval on a line, and its sentence."""
-    rate, (low, high) = certificate.rate, certificate.interval
-    head = f"<strong>{_percent(rate)}</strong> {_span(certificate.interval)} kept at radius {certificate.radius}"
+    is_exact = certificate.exact and certificate.judge_errors is None
+    rate, (low, high) = known_rate(certificate) if is_exact else certificate.rate, certificate.true_interval
+    interval = "" if is_exact else f" {_span(certificate.true_interval)}"
+    head = f"<strong>{_percent(rate)}</strong>{interval} kept at radius {certificate.radius}"
     drawn = (
         '<svg width="160" height="12" viewBox="0 0 160 12" role="img" aria-label="rate and interval" '
         'style="vertical-align:middle;margin-left:.5em"><line x1="0" x2="160" y1="6" y2="6" stroke="#8a9a9a"/>'
         f'<rect x="{160 * low:.1f}" y="3" width="{max(1.0, 160 * (high - low)):.1f}" height="6" fill="{_COLORS[0]}" '
         f'opacity=".35"/><rect x="{160 * rate - 1.5:.1f}" y="0" width="3" height="12" fill="{_COLORS[0]}"/></svg>'
     )
-    return _box(f"<div>{head}{', exactly' if certificate.exact else ''} {drawn}</div>", certificate)
+    return _box(f"<div>{head}{', all masks counted' if is_exact else ''} {drawn}</div>", certificate)
 
 
 @to_html.register
@@ -188,7 +190,10 @@ def _plot(curves: Mapping[str, CertificateCurve | MeanCurve]) -> str:
     told = []
     for i, (name, curve) in enumerate(curves.items()):
         values: Iterable[Any] = curve
-        points = [(place, value.rate, value.interval) for place, value in zip(places, values, strict=True)]
+        points = [
+            (place, value.rate, getattr(value, "true_interval", value.interval))
+            for place, value in zip(places, values, strict=True)
+        ]
         line = [at(place, rate) for place, rate, _ in points]
         edge = [at(place, interval.high) for place, _, interval in points]
         edge += [at(place, interval.low) for place, _, interval in points][::-1]

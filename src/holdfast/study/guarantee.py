@@ -127,15 +127,20 @@ class DataSetGuarantee(Value, schema="holdfast.data_set_guarantee"):
         if self.share is not None:
             share = f"{math.floor(1000 * self.share) / 10:g}% of such inputs"
         method = few_words(self.method)
+        keep = f", keep {self.keep_probability:g}" if self.keep_probability != 1 else ""
+        judged = "" if self.agree == "same_top_class" else f", judged by {few_words(self.agree, 1)}"
         return fitted(
-            "At least {share} are stable in ≥{rate} of cases ({known}): {doing}, {method}.",
+            "At least {share} are stable in ≥{rate} of cases ({known}): {doing}, {method}{keep}{judged}.",
             share=[share],
             rate=[sure(self.min_rate)],
             known=[f"{sure(self.confidence)} confidence"],
+            keep=[keep],
             doing=[doing],
+            judged=[judged, judged and f" ({few_words(self.agree, 1)})", ""],
             method=[
                 f"explained by {method}, {cut_label(self.top_fraction, masks=self.masks)}",
                 f"explained by {method}",
+                f"by {method}",
             ],
         )
 
@@ -147,6 +152,7 @@ class DataSetGuarantee(Value, schema="holdfast.data_set_guarantee"):
         keep = f" (keep probability {self.keep_probability:g})" if self.keep_probability != 1 else ""
         left = {"were left out": self.n_skipped, "have no explanation": self.n_missing}
         missing = " and ".join(f"{count} {what}" for what, count in left.items() if count > 0)
+        aside = "" if self.share is None else ": such inputs are inputs of which this is not true"
         judged = (
             "" if self.agree == "same_top_class" else f" What counts as the same is judged by {few_words(self.agree)}."
         )
@@ -157,7 +163,7 @@ class DataSetGuarantee(Value, schema="holdfast.data_set_guarantee"):
             f"{self.n_certified} were certified one by one, {wrong} ({how}).",
             f"{self.n_consistent} explanations alone have the prediction that is to stay.",
             "They are the first of the data, and say nothing of others." if self.share is None else _INDEPENDENT,
-            f"Of the study's inputs, {missing}." if missing else "",
+            f"Of the study's inputs, {missing}{aside}." if missing else "",
             FIXED_BEFORE,
             NOT_RIGHT,
         )

@@ -258,7 +258,7 @@ class PairedDifference(Value, schema="holdfast.paired_difference"):
             f"How much more stable are explanations by {few_words(self.first)} than by {few_words(self.second)}?",
             "Inputs are compared with themselves: what makes one harder than another cancels out.",
             f"Each guaranteed interval contains the mean difference with probability at least {sure(self.confidence)}.",
-            "That is the mean over the population that the inputs are independent draws from.",
+            "That is the mean over these inputs and, if they are independent draws, over their population.",
             "Bootstrap intervals are approximate, and not guaranteed.",
             ON_ITS_OWN,
             "A mean says nothing of single inputs.",
@@ -395,11 +395,12 @@ class StudySummary(Plotted, Value, schema="holdfast.study_summary"):
         about = "population that the inputs are independent draws from" if self.population else sample
         known = ", ".join(sorted({sure(group.confidence) for group in self.groups})) or "none"
         resampled = f"Those after ≈ are approximate, by {self.n_resamples} bootstrap resamples of the inputs."
+        pairs = f"At one radius, all certified pairs of methods hold at once with {sure(self.confidence)} confidence."
         return paragraph(
             "How stable are the explanations of each method, on average?",
             f"Intervals in brackets are guaranteed with {known} confidence, for the {about}.",
             resampled if self.precision == "per-input" else "",
-            f"Pairs of methods are certified for all pairs at once, with {sure(self.confidence)} confidence.",
+            pairs if self.differences else "",
             ON_ITS_OWN,
             f"{counted(self.n_skipped, 'input')} left out belong to no mean." if self.n_skipped else "",
             INCOMPLETE if self.n_to_do else "",

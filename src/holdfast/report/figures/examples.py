@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.attribution.methods import Attribution
-from holdfast.certification.certificate import Certificate
+from holdfast.certification.certificate import Certificate, known_rate
 from holdfast.certification.citations import CitationCertificate
 from holdfast.certification.comparison import Comparison
 from holdfast.certification.curve import CertificateCurve
@@ -356,7 +356,9 @@ def _headline(result: Any) -> str:
         return f"{shortened(result.answer, 40)}, kept in {_share(result.sufficiency)} of cases"
     what = quoted(result.prediction, result.prediction_name)
     if isinstance(result, RadiusCertificate):
-        return f"{what}, kept in {percent(result.min_rate)} of cases up to radius {result.radius}"
+        if not any(step.answer for step in result.trail):
+            return f"{what}, at no radius certified to be kept"
+        return f"{what}, kept in {result.stability().partition(' (')[0]} up to radius {result.radius}"
     if isinstance(result, Certificate):
         return f"{what}, kept in {_share(result)} of cases up to radius {result.effective_radius}"
     if not result.stable:
@@ -367,7 +369,9 @@ def _headline(result: Any) -> str:
 
 
 def _share(certificate: Certificate) -> str:
-    return percent(certificate.rate) if certificate.exact else span(certificate.interval)
+    if certificate.exact and certificate.judge_errors is None:
+        return percent(known_rate(certificate))
+    return span(certificate.true_interval)
 
 
 def plot_scores(result: Attribution, *, ax: Axes | None = None) -> Axes:
