@@ -343,6 +343,8 @@ def test_a_function_of_the_users_must_be_given_again() -> None:
 
 
 def test_what_is_no_result_is_refused() -> None:
+    with pytest.raises(hf.errors.InvalidTypeError, match="The model comes first"):
+        hf.recheck(hf.certify(TABLE, SELECTED, radius=1), TABLE)  # type: ignore[arg-type]
     with pytest.raises(hf.errors.InvalidTypeError, match="`result` must be one of Certificate"):
         hf.recheck(TABLE, "cert.json")  # type: ignore[arg-type]
 

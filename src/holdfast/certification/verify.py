@@ -286,7 +286,8 @@ def recheck(
     """
     if type(result) not in _KINDS_ASKED:
         must = f"be one of {', '.join(kind.__name__ for kind in _KINDS_ASKED)}"
-        raise InvalidTypeError(argument="result", must=must, got=type(result).__name__)
+        hint = "The model comes first: `recheck(model, result)`." if type(model) in _KINDS_ASKED else None
+        raise InvalidTypeError(argument="result", must=must, got=type(result).__name__, hint=hint)
     own: dict[str, Any]
     if isinstance(result, Selector):
         _check_distribution(result, neighborhood)
