@@ -286,7 +286,7 @@ def recheck(
     """
     if type(result) not in _KINDS_ASKED:
         must = f"be one of {', '.join(kind.__name__ for kind in _KINDS_ASKED)}"
-        hint = "The model comes first: `recheck(model, result)`." if type(model) in _KINDS_ASKED else None
+        hint = "The model comes first: `recheck(model, result)`." if isinstance(model, Value) else None
         raise InvalidTypeError(argument="result", must=must, got=type(result).__name__, hint=hint)
     own: dict[str, Any]
     if isinstance(result, Selector):
