@@ -169,7 +169,8 @@ class Witness(Pictured, Value, schema="holdfast.witness"):
             said.append("Beyond that the search was guided: what it did not find may exist.")
         if self.agree not in ("same_top_class", "same_answer"):
             said.append(f"What counts as the same is judged by {few_words(self.agree)}.")
-        said.append("It is one example, and says nothing about how often.")
+        if self.found:
+            said.append("It is one example, and says nothing about how often.")
         return paragraph(*said, took(self.n_calls), scope(), NOT_RIGHT)
 
 
