@@ -4,7 +4,7 @@ Certify how often a model's prediction survives when more features are revealed 
 selected. ``import holdfast as hf``; see the README for a first example.
 
 Bind a model to an input
-    bind                   a model to its data, named or given
+    bind                   a model to its data, by name or as objects
     Inputs                 what bind returns; ``inputs[i]`` is one input
     mask_image             an image; features are segments
     mask_text              a text; features are tokens or words
@@ -67,7 +67,7 @@ Many inputs
 
 All errors are a HoldfastError.
 
-Rooms, each with names of its own (``hf.agreement.within``):
+Modules with further names (``hf.agreement.within``):
     agreement              when two outputs count as the same
     boolean                Boolean analysis of functions of masks
     bounds                 confidence intervals with a proof

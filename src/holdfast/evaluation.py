@@ -197,6 +197,9 @@ class Evaluator:
         self._n_spread: int | None = None  # rows repeated but for references; None while none is to be
         self._next_draw: int | None = None  # the number of the next random answer; None while answers are remembered
 
+    def __repr__(self) -> str:
+        return f"Evaluator({self.model!r})"
+
     @property
     def n_calls(self) -> int:
         """Rows the model has computed; of a model made of another, rows of that other."""

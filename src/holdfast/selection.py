@@ -25,6 +25,9 @@ def top(scores: Any, k: int, *, absolute: bool = False) -> Mask:
     [False, True, True, False]
     """
     values = _check_scores(scores, absolute)
+    if isinstance(k, float) and 0 < k < 1:
+        hint = f"For a share of the features, use `top_fraction(scores, {k:g})`."
+        raise InvalidValueError(argument="k", must="be a whole number ≥ 0", got=k, hint=hint)
     n_selected = check_whole(k, "k")
     if n_selected > len(values):
         raise InvalidValueError(argument="k", must=f"be at most the number of features, {len(values)}", got=k)

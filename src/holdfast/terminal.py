@@ -7,7 +7,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from contextvars import ContextVar
 from dataclasses import Field, fields
@@ -231,6 +231,20 @@ class Shown:
         return str(import_module("holdfast.report.notebook").to_html(self))  # pages are made upstairs
 
 
+class Bound:
+    """A model bound to an input, whose ``repr`` is one line instead of all pixels or rows."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.__repr__ = Bound.__repr__  # type: ignore[method-assign]  # or the dataclass writes one with all fields
+
+    def __repr__(self) -> str:
+        features = _named(cast("Any", self).n_features, "feature", "features", getattr(self, "feature_names", None))
+        classes = getattr(self, "classes", None)
+        known = f"; {_named(len(classes), 'class', 'classes', classes)}" if classes else ""
+        return f"{type(self).__name__}({features}{known})"
+
+
 class Plotted:
     """A result that can be drawn as lines or bars; ``holdfast.report.figures`` does it."""
 
@@ -293,6 +307,14 @@ def own_first(value: Any) -> list[Field[Any]]:
     """The fields of a dataclass, those of its own class before those that it inherits: what it says comes first."""
     own = vars(type(value)).get("__annotations__", {})
     return sorted(fields(value), key=lambda field: field.name not in own)
+
+
+def _named(number: int, noun: str, plural: str, names: Sequence[str] | None) -> str:
+    """How many there are, and what the first three are called."""
+    counted = f"{number} {noun if number == 1 else plural}"
+    if not names:
+        return counted
+    return f"{counted}: {', '.join(map(_brief, names[:3]))}{', …' if len(names) > 3 else ''}"
 
 
 def _brief(value: Any) -> str:

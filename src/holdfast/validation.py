@@ -86,8 +86,9 @@ def check_mask(value: Any, name: str, *, n_features: int | None = None) -> Mask:
     if mask.ndim != 1 or len(mask) == 0:
         raise InvalidValueError(argument=name, must=must, got=f"an array of shape {mask.shape}")
     if mask.dtype != np.bool_:
-        hint = "Turn scores into a mask with `top(scores, k)`, and feature indices with "
-        hint += "`mask = np.zeros(n, bool); mask[indices] = True`."
+        hint = "Turn scores into a mask with `top(scores, k)`."
+        if mask.dtype.kind in "iu":
+            hint = f"{hint[:-1]}, and feature indices with `mask = np.zeros(n, bool); mask[indices] = True`."
         raise InvalidTypeError(argument=name, must="be Boolean", got=mask.dtype, hint=hint)
     if n_features is not None and len(mask) != n_features:
         must = f"have one entry per feature: the model has {n_features} features"

@@ -137,7 +137,7 @@ class Witness(Pictured, Value, schema="holdfast.witness"):
             return fitted("No {reach} {change}{known}.", reach=[reach], known=[known], change=verbs)
         names = listed(map(str, self.added)) if self.added else ""
         if self.n_completions is not None:
-            fills = f" with completion {self.completion}"
+            fills = f" with fill {self.completion}"
         smaller = "proven smallest" if self.proven else f"fewer than {len(self.added)} may do"
         return fitted(
             "Revealing {added}{fills} {change} to {new}{smaller}.",
@@ -151,15 +151,15 @@ class Witness(Pictured, Value, schema="holdfast.witness"):
 
     def explain(self) -> str:
         """What was asked, what is proven and what is not, in plain words."""
-        said = ["What are the fewest features whose revelation changes the prediction?"]
+        said = ["What are the fewest features that change the prediction when they are revealed?"]
         if not self.found:
-            said.append(f"None of up to {counted(self.max_radius, 'feature')} was found that does.")
+            said.append(f"The search found none, revealing up to {counted(self.max_radius, 'feature')}.")
         elif self.added:
             said.append(f"{counted(len(self.added), 'feature')} together do, and none of them can be left out.")
         else:
             said.append("Nothing need be revealed for it.")
         if self.n_completions is not None:
-            said.append(f"Hidden features are drawn from {counted(self.n_completions, 'completion')}; one is enough.")
+            said.append(f"Hidden features come from {counted(self.n_completions, 'fill')}; one is enough.")
         if self.cleared_radius >= 0:
             how = "all were evaluated"
             if self.proof is not None:
@@ -169,7 +169,8 @@ class Witness(Pictured, Value, schema="holdfast.witness"):
             said.append("Beyond that the search was guided: what it did not find may exist.")
         if self.agree not in ("same_top_class", "same_answer"):
             said.append(f"What counts as the same is judged by {few_words(self.agree)}.")
-        said.append("It is one example, and says nothing about how often.")
+        if self.found:
+            said.append("It is one example, and says nothing about how often.")
         return paragraph(*said, took(self.n_calls), scope(), NOT_RIGHT)
 
 
@@ -247,7 +248,7 @@ def find_witness(
     progress: Progress | bool | None = None,
     rng: Rng = None,
 ) -> Witness:
-    """Search for the fewest features whose revelation changes the prediction.
+    """Search for the fewest features that change the prediction when they are revealed.
 
     Every addition of 1 feature is evaluated, then of 2, and so on, as long as a level has at most
     4,096 masks or fits into what is left of ``max_calls``. A change found there is proven smallest.

@@ -60,7 +60,7 @@ _PROOFS = {
     "table of all sums": "a table of all sums",
     "two halves": "the sums of two halves",
     "most adverse features first": "the most adverse features",
-    "no sum reaches a limit": "bounds that no mask reaches",
+    "no sum reaches a limit": "bounds on its scores that hold for every mask",
 }
 """Methods of proof that are called otherwise in a sentence."""
 
@@ -240,7 +240,7 @@ def took(n_calls: int) -> str:
 
 def cost(claim: Any) -> str:
     """What a certificate cost, and how its model was seen to be deterministic."""
-    how = f"; {counted(claim.n_repeated, 'row')} asked twice had equal answers"
+    how = f"; {counted(claim.n_repeated, 'row')} computed twice had equal results"
     if claim.answers == "random":
         how = ", each with a random answer of its own"
     elif not claim.n_repeated:
@@ -317,7 +317,7 @@ def terms(claim: Any, *, rate: float = 0.0, drawn: bool = True) -> str:
     notes = []
     if claim.n_completions is not None:
         masks = "random masks and fills"
-        notes.append(f"Hidden features are drawn from {counted(claim.n_completions, 'completion')}.")
+        notes.append(f"Hidden features are drawn from {counted(claim.n_completions, 'fill')}.")
     if claim.reference is not None:
         notes.append("The prediction to be kept was given as a reference.")
     if claim.agree not in ("same_top_class", "same_answer"):

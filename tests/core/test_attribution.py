@@ -243,6 +243,7 @@ def test_scores_scale_with_the_model(method: str, scale: float) -> None:
         ({"target": "cat"}, InvalidTypeError, "`target` must be a whole number"),
         ({"rng": -1}, InvalidValueError, "`rng` must be"),
         ({"width": 1}, InvalidTypeError, "`width` is no option of 'lime', which takes `kernel_width`, `penalty`"),
+        ({"nsamples": 9}, InvalidTypeError, "Did you mean 'n_samples'?"),
         ({"method": "shap", "penalty": 1}, InvalidTypeError, "`penalty` is no option of 'shap', which takes no"),
         ({"kernel_width": 0}, InvalidValueError, "`kernel_width` must be a number > 0, got 0."),
         ({"penalty": "a"}, InvalidTypeError, "`penalty` must be a number > 0, got 'a'."),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from holdfast import MaskedModel, certify, lookup_table, mask_function
+from holdfast import Evaluator, MaskedModel, certify, lookup_table, mask_function, mask_text
 from holdfast.agreement import within
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from tests.helpers.contracts import bits, check_masked_model
@@ -114,3 +114,11 @@ def test_a_table_that_would_fill_the_memory_is_refused_before_it_does() -> None:
 def test_what_cannot_be_called_is_not_a_function(function: Any) -> None:
     with pytest.raises(InvalidTypeError, match=r"^`function` must be callable on masks"):
         mask_function(function, n_features=3)
+
+
+def test_a_bound_model_is_printed_as_one_line() -> None:
+    model = lookup_table(np.arange(16) % 2, n_features=4, classes=("no", "yes"))
+    assert repr(model) == "TableModel(4 features; 2 classes: 'no', 'yes')"
+    assert repr(Evaluator(model)) == f"Evaluator({model!r})"
+    text = mask_text(lambda texts: [len(text) for text in texts], "one two three four")
+    assert repr(text) == "TextModel(4 features: 'one', 'two', 'three', …)"

@@ -157,7 +157,7 @@ def test_few_pairs_are_all_evaluated_and_the_rate_is_their_share(kind: str, radi
         assert certificate.n_evaluated == len(neighbors(SELECTED, radius, kind)) * n_completions
         assert (certificate.n_completions, certificate.consistent, certificate.prediction) == (n_completions, True, 1)
         assert "with random fills" in str(certificate)
-        assert f"drawn from {n_completions} completion" in certificate.explain()
+        assert f"drawn from {n_completions} fill" in certificate.explain()
         assert hf.Certificate.from_json(certificate.to_json()) == certificate
         changing = certificate.counterexample
         assert (changing is None) == (rate == 1) == (certificate.completion is None)
@@ -171,7 +171,7 @@ def test_radius_0_is_the_precision_of_what_is_selected() -> None:
     certificate = hf.certify(model, SELECTED, radius=0, rng=0)
     assert Fraction(certificate.n_agreed, certificate.n_evaluated) == Fraction(int(model.table[1].sum()), 40)
     assert "showing the selected features alone with random fills keeps" in str(certificate)
-    assert "drawn from 40 completions" in certificate.explain()
+    assert "drawn from 40 fills" in certificate.explain()
 
 
 def test_what_a_certificate_costs_is_told_for_pairs() -> None:
@@ -544,7 +544,7 @@ def test_nothing_hard_is_said_of_the_explanation_alone_unless_all_completions_ke
     hard = hf.certify_hard(Filled(table), SELECTED, radius=0, rng=0)
     assert (hard.stable, hard.radius, hard.completion, hard.exact) == (False, 0, 2, True)
     assert "as a mask with 0 changed features shows" in str(hard)
-    assert "with completion 2" in hard.explain()
+    assert "with fill 2" in hard.explain()
     assert hf.HardCertificate.from_json(hard.to_json()) == hard
     stable = hf.certify_hard(Filled(np.ones((16, 4), dtype=int)), SELECTED, radius=0, rng=0)
     assert stable.stable
@@ -586,7 +586,7 @@ def test_completions_are_drawn_independently_of_masks_of_any_distribution(
         assert hf.recheck(model, certificate).confirmed
         assert hf.Certificate.from_json(certificate.to_json()) == certificate
     assert "with random fills" in str(drawn)
-    assert "drawn from 300 completions" in drawn.explain()
+    assert "drawn from 300 fills" in drawn.explain()
 
 
 def test_draws_of_a_distribution_and_a_completion_follow_the_product_of_both() -> None:

@@ -268,15 +268,22 @@ def test_a_budget_too_large_to_compute_anew_is_read_back_by_its_counts_alone() -
         hf.RadiusCertificate.from_json(json.dumps(plain))
 
 
-def test_another_model_is_not_confirmed_and_the_margins_are_told() -> None:
-    cert = hf.certify(TABLE, SELECTED, radius=5, rng=3)
+def test_another_model_is_not_confirmed_and_is_named() -> None:
+    cert = hf.certify(TABLE, SELECTED, radius=5, rng="canonical")
     again = hf.recheck(score_table(12, seed=5), cert)
+    assert str(again) == "Not confirmed: the result is about another model and another input."
+    assert "provenance.model is stated as" in again.explain()
+    assert "The key was chosen" not in again.explain()
+
+
+def test_margins_are_told_where_the_model_is_not_identified() -> None:
+    cert = hf.certify(TABLE, SELECTED, radius=5, rng=3)
+    other = score_table(12, seed=5)
+    again = hf.recheck(hf.mask_function(lambda masks: other(masks), n_features=12), cert)
     assert not again.confirmed
     assert len(again.smallest_margins) == 3
     assert list(again.smallest_margins) == sorted(again.smallest_margins)
     assert "The smallest margins" in again.explain()
-    assert "provenance.model is stated as" in str(again)
-    assert "provenance.model is stated as" in again.explain()
 
 
 FORGED = {
@@ -336,6 +343,8 @@ def test_a_function_of_the_users_must_be_given_again() -> None:
 
 
 def test_what_is_no_result_is_refused() -> None:
+    with pytest.raises(hf.errors.InvalidTypeError, match="The model comes first"):
+        hf.recheck(hf.certify(TABLE, SELECTED, radius=1), TABLE)  # type: ignore[arg-type]
     with pytest.raises(hf.errors.InvalidTypeError, match="`result` must be one of Certificate"):
         hf.recheck(TABLE, "cert.json")  # type: ignore[arg-type]
 

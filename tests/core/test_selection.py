@@ -46,6 +46,11 @@ def test_bad_scores_and_counts_are_refused(scores: Any, k: Any, error: type[Exce
         top(scores, k)
 
 
+def test_a_share_is_pointed_to_top_fraction() -> None:
+    with pytest.raises(InvalidValueError, match=r"use `top_fraction\(scores, 0.25\)`"):
+        top([0.1, 0.2, 0.3, 0.4], 0.25)  # type: ignore[arg-type]
+
+
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=12), st.data())
 def test_absolute_scores_rank_by_size(scores: list[int], data: st.DataObject) -> None:
     k = data.draw(st.integers(0, len(scores)))

@@ -65,7 +65,7 @@ def test_numbers_go_with_their_nouns() -> None:
     assert (say.counted(1, "input"), say.counted(1200, "input")) == ("1 input", "1,200 inputs")
     assert (say.calls(1), say.calls(1200)) == ("1 model call", "1200 model calls")
     claim = SimpleNamespace(n_calls=9, n_repeated=2, answers="fixed")
-    assert say.cost(claim) == "It took 9 model calls; 2 rows asked twice had equal answers."
+    assert say.cost(claim) == "It took 9 model calls; 2 rows computed twice had equal results."
     claim.n_repeated = 0
     assert say.cost(claim) == "It took 9 model calls and assumes that the model is deterministic."
     claim.answers = "random"

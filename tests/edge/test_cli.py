@@ -191,6 +191,12 @@ def test_help_teaches(command: list[str], capsys: pytest.CaptureFixture[str]) ->
     assert "\nExample: holdfast " in printed
 
 
+def test_without_a_command_the_help_is_printed_and_no_answer_given(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 3
+    said = capsys.readouterr()
+    assert (said.out, "certify one explanation" in said.err) == ("", True)
+
+
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     file = tmp_path / "certificate.json"
     file.write_text(hf.certify(hf.lookup_table([0, 1], n_features=1), [True], radius=1, rng=0).to_json())

@@ -101,7 +101,7 @@ def test_small_neighbourhoods_are_decided_exactly(folder: Path, capsys: pytest.C
     assert check("parity_of_late_words", "--set", "rng=0", radius=1, min_rate=0.75) == 0
     assert check("parity_of_late_words", "--set", "rng=0", radius=1, min_rate=0.76) == 1
     assert (
-        "9 of 12 masks keep the prediction at radius 1, below 0.76: which is the rate itself" in capsys.readouterr().out
+        "9 of 12 masks keep the prediction at radius 1, below 0.76: all masks were counted" in capsys.readouterr().out
     )
 
 

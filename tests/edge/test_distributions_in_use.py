@@ -96,7 +96,7 @@ def test_a_check_that_fails_by_weights_does_not_call_the_share_of_masks_the_rate
     assert (answer, result.trail[0].exact) == (DOES_NOT_HOLD, True)
     assert why == ("5 of 6 masks keep the prediction at radius 1, below 0.8: each mask is weighed by its probability.")
     uniform = hf.certified_radius(model, [0], min_rate=0.9, radii=[1], rng=0)
-    assert in_words(uniform, needs_consistent=False)[1].endswith("below 0.9: which is the rate itself.")
+    assert in_words(uniform, needs_consistent=False)[1].endswith("below 0.9: all masks were counted.")
 
 
 def test_a_curve_over_probabilities_is_drawn_against_them() -> None:

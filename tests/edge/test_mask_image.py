@@ -707,6 +707,7 @@ def test_impossible_gradients_are_refused() -> None:
         ),
         ({"groups": np.full((SIZE, SIZE), -1)}, InvalidValueError, r"^`groups` must be whole numbers"),
         ({"groups": np.full((SIZE, SIZE), 1)}, InvalidValueError, r"^`groups` must number features without gaps"),
+        ({"groups": 4}, InvalidValueError, r"^`groups` must be \(rows, columns\) of a grid, .*, got 4\."),
         ({"groups": (17, 2)}, InvalidValueError, r"^`rows` must be at most the number of pixels, 16, got 17\."),
         ({"fill": (0.0, 1.0)}, InvalidValueError, r"^`fill` must have one number per channel"),
         ({"fill": lambda image: image}, InvalidTypeError, r"^`fill` must be a number"),

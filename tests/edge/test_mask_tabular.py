@@ -653,6 +653,7 @@ def with_infinity(values: Any, at: int) -> Any:
             r"^`background` .* in column 3 of row 1\.",
         ),
         ({"background": X[:0]}, InvalidValueError, r"^`background` must have at least one row, got none\."),
+        ({"row": X[:2]}, InvalidValueError, r"like the row, got .* Pass one row, such as `rows\[0\]`\."),
         ({"background": X[:, :4]}, InvalidValueError, r"^`background` must have shape \(m, 6\) like the row, got"),
         ({"background": ROW}, InvalidValueError, r"^`background` must have shape \(m, 6\) like the row, got \(6,\)"),
         ({"background": None}, InvalidValueError, r"^`background` must be given for fill='mean', got None\."),

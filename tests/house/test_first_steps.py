@@ -177,7 +177,7 @@ def test_one_call_is_one_model_call() -> None:
     first = certify(model, [True, False], radius=1)
     again = certify(model, [True, False], radius=1, check_determinism=False)
     assert (first.n_calls, first.n_repeated, again.n_calls, again.n_repeated) == (3, 1, 2, 0)
-    assert "It took 3 model calls; 1 row asked twice had equal answers." in first.explain()
+    assert "It took 3 model calls; 1 row computed twice had equal results." in first.explain()
     assert "It took 2 model calls and assumes that the model is deterministic." in again.explain()
 
 

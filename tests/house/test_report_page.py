@@ -493,7 +493,7 @@ def test_the_command_writes_the_page_and_says_where(
     ]
     assert main([*asked, "--no-model", "--set", "confidence=0.9"]) == 0
     printed = capsys.readouterr().out.splitlines()
-    assert printed[-1] == str(page)
+    assert printed[-1] == f"Report: {page}"
     found = payload_of(page)
     assert found["findings"] == printed[:-1]
     assert (found["title"], found["schema"], found["schema_version"]) == ("Two", "holdfast.report", 1)

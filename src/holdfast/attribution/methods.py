@@ -24,7 +24,7 @@ from holdfast.evaluation import Evaluator, evaluating
 from holdfast.randomness import stream, stream_key
 from holdfast.terminal import Plotted
 from holdfast.types import Differentiable, Inspectable, MaskedModel, Masks, Outputs, Progress, Provenance, Rng
-from holdfast.validation import check_class_name, check_name, check_number, check_whole, shown
+from holdfast.validation import check_class_name, check_name, check_number, check_whole, did_you_mean, shown
 from holdfast.words import NOT_RIGHT, class_name, counted, few_words, fitted, named, paragraph, took
 
 Numbers = NDArray[np.float64]
@@ -287,7 +287,9 @@ def attribute(
     for name in options:  # one that would have no effect is an error, never ignored
         if own is not None and name not in own:
             takes = f"takes {', '.join(f'`{known}`' for known in own)}" if own else "takes no options of its own"
-            raise InvalidTypeError(f"is no option of {resolved.name!r}, which {takes}.", argument=name)
+            near = did_you_mean(name, [*own, *inspect.signature(attribute).parameters])
+            hint = f" {near}" if near else ""
+            raise InvalidTypeError(f"is no option of {resolved.name!r}, which {takes}.{hint}", argument=name)
     budget = None if n_samples is None else check_whole(n_samples, "n_samples", minimum=1)
     judge = None if agree is None else as_agreement(agree)
     judge = judge if isinstance(judge, SameSide) else None

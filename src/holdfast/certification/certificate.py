@@ -241,7 +241,7 @@ class Certificate(PredictionClaim, schema="holdfast.certificate"):
         said = [f"How often does {self.changes(self.effective_radius, self.rate_kind)[0]} {keeps('keep', self)[0]}?"]
         if self.exact:
             how = "evaluated" if self.proof is None else f"counted from inside the model, by {proof_label(self.proof)}"
-            each = "" if self.n_completions is None else " with every completion"
+            each = "" if self.n_completions is None else " with every fill"
             said.append(f"Every mask was {how}{each}, and {counts} keep it: nothing was left to chance.")
             if self.neighborhood.startswith(UNEQUAL):
                 said.append("Masks count by their probability.")

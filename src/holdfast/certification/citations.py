@@ -185,8 +185,9 @@ class CitationCertificate(Pictured, Value, schema="holdfast.citation_certificate
             changed, added = named(self.witness.prediction, None), _numbers(self.witness.mask & ~self.cited)
             said.append(f"Showing {added} as well changes the answer to {changed}.")
         elif self.witness is not None:
-            known = "" if self.witness.proven else " were found that"
-            said.append(f"No {counted(self.witness.max_radius, 'other')} or fewer{known} change it.")
+            n_others = counted(self.witness.max_radius, "other passage")
+            never = "never changes it" if self.witness.proven else "changed it in no case that was tried"
+            said.append(f"Showing up to {n_others} as well {never}.")
         if self.enough is not None:
             kept = self.enough.certificate
             interval, joint = kept.by_people(Interval(kept.min_rate, 1.0), kept.confidence)
@@ -350,12 +351,13 @@ def check_cited(cited: Any, context: Evaluator) -> Mask:
         must = f"be numbers of passages from 1 to {n}"
         mask = np.zeros(n, dtype=bool)
         for number in check_list(cited, "cited", must):
-            place = check_whole(number, "cited", minimum=1)
-            if place > n:
+            place = check_whole(number, "cited")
+            if not 1 <= place <= n:
                 raise InvalidValueError(argument="cited", must=must, got=shown(number))
             mask[place - 1] = True
     if not mask.any():
-        raise InvalidValueError(argument="cited", must="name at least one passage", got="none")
+        hint = "Cite passages by their numbers from 1: 'the answer [2]', or [2]."
+        raise InvalidValueError(argument="cited", must="name at least one passage", got="none", hint=hint)
     mask.setflags(write=False)
     return mask
 

@@ -147,7 +147,9 @@ class CertificateCurve(Plotted, Value):
             said.append(f"Over the draws, {together} with probability at least {sure(last.confidence)}.")
             said += ["" if self.simultaneous else ON_ITS_OWN, NO_PROOF]
         if n_drawn < len(self):
-            which = "All rates are exact" if not n_drawn else f"Exact: {counted(len(self) - n_drawn, 'rate')}"
+            which, n_exact = "All rates are exact", len(self) - n_drawn
+            if n_drawn:
+                which = f"{counted(n_exact, 'rate')} {'is' if n_exact == 1 else 'are'} exact"
             proof = next((certificate.proof for certificate in self if certificate.proof), None)
             how = "every mask was evaluated" if proof is None else f"masks were counted by {proof_label(proof)}"
             said.append(f"{which}; {how}.")

@@ -219,7 +219,7 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
             return paragraph(*said, terms(self, rate=float(self.radius > 0), drawn=False))
         said.append(f"Does {self.changes(self.effective_radius)[0]} ever {keeps('change', self)[0]}?")
         if self.counterexample is not None:
-            drawn = "" if self.completion is None else f", with completion {self.completion}"
+            drawn = "" if self.completion is None else f", with fill {self.completion}"
             said.append(f"Yes: a mask was found that does{drawn}.")
             if self.answers == "random":
                 said.append("That is one random answer; another one may differ.")

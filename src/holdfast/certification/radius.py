@@ -165,7 +165,7 @@ class RadiusCertificate(Plotted, PredictionClaim, schema="holdfast.radius_certif
             f"Up to which radius is the rate at which masks {keeps('keep', self)[0]} at least {sure(self.min_rate)}?"
         ]
         said.append(
-            f"Radii were tested in increasing order; the first that failed ended it ({len(self.trail)} tested)."
+            f"Radii were tested in increasing order, until one failed or none was left ({len(self.trail)} tested)."
         )
         if not last.answer:
             why = "its rate is smaller" if last.exact else "too few draws kept it"

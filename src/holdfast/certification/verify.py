@@ -133,7 +133,16 @@ class Recheck(Value, schema="holdfast.recheck"):
         unknown = [path for path, before, now in pairs if None in (before, now)]
         return tuple(name for name in _FINGERPRINTS if any(path.endswith(f"provenance.{name}") for path in unknown))
 
+    @property
+    def _replaced(self) -> str:
+        """That the result is about another model, input or masking; empty if the fingerprints are equal or unknown."""
+        differing = [path for path, before, now in _pairs(self.stated, self.repeated) if None not in (before, now)]
+        others = [name for name in _FINGERPRINTS if any(path.endswith(f"provenance.{name}") for path in differing)]
+        return f"the result is about another {' and another '.join(others)}" if others else ""
+
     def __str__(self) -> str:
+        if self._replaced:
+            return f"Not confirmed: {self._replaced}."
         if not self.confirmed:
             more = len(self.differences) - 1
             return f"Not confirmed: {few_words(self.differences[0], 16, 160)}{f'; and {more} more' if more else ''}."
@@ -149,6 +158,8 @@ class Recheck(Value, schema="holdfast.recheck"):
         if not self.confirmed:
             shown, margins = self.differences[:_MOST_SHOWN], ", ".join(f"{m:.3g}" for m in self.smallest_margins)
             said.append(f"No, {counted(len(self.differences), 'field')} differ: {'; '.join(shown)}.")
+            if self._replaced:
+                return paragraph(*said, f"The reason is likely that {self._replaced}.", NOT_RIGHT)
             said.append(
                 f"The smallest margins of the scores are {margins}: near zero, ties are a likely reason."
                 * bool(margins)
@@ -275,7 +286,8 @@ def recheck(
     """
     if type(result) not in _KINDS_ASKED:
         must = f"be one of {', '.join(kind.__name__ for kind in _KINDS_ASKED)}"
-        raise InvalidTypeError(argument="result", must=must, got=type(result).__name__)
+        hint = "The model comes first: `recheck(model, result)`." if isinstance(model, Value) else None
+        raise InvalidTypeError(argument="result", must=must, got=type(result).__name__, hint=hint)
     own: dict[str, Any]
     if isinstance(result, Selector):
         _check_distribution(result, neighborhood)

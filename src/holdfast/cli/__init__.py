@@ -38,8 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     with neutral_streams(), watching_search(SearchNotice()):
         words = sys.argv[1:] if arguments is None else list(arguments)
-        # Without a command there is nothing to parse but its name: what all of them can do need not be loaded.
-        options = command_parser(words[0] if words else "").parse_args(words)
+        if not words:
+            command_parser("").print_help(sys.stderr)
+            return EXIT_ERROR
+        # Only the command that is named is loaded, with all that it can do.
+        options = command_parser(words[0]).parse_args(words)
         try:
             check_targets(options)
             code: int | None = options.run(options)  # none where there is no question to be answered

@@ -128,7 +128,7 @@ def in_words(result: Any, *, needs_consistent: bool) -> tuple[str, str]:
         more = "Allow more with --set max_draws=N, or ask for another --min-rate"
         close = f"too close to {result.min_rate} to tell at confidence {result.confidence}"
         return CANNOT_TELL, f"{counts}: {close}. {more}."
-    sure = "which is the rate itself" if step.exact else f"so with confidence {result.confidence} the rate is smaller"
+    sure = "all masks were counted" if step.exact else f"so with confidence {result.confidence} the rate is smaller"
     if step.exact and result.neighborhood.startswith(UNEQUAL):
         sure = "each mask is weighed by its probability"
     return DOES_NOT_HOLD, f"{counts} at radius {step.radius}, below {result.min_rate}: {sure}."

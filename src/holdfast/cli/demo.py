@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> None:
     files, page = list(paths.values()), folder / "report.html"
     sentences = write_report(files, page, n_gallery=_N_GALLERY, accuracy=accuracies, inputs=inputs)
     print("", *sentences, "", sep="\n")
-    print(paint_path(str(page)), file=unescaped(sys.stdout), flush=True)
+    print(f"Report: {paint_path(str(page))}", file=unescaped(sys.stdout), flush=True)
 
 
 def demo_studies(n_inputs: int | None = None, *, photos: bool = False) -> dict[str, StudySpec]:

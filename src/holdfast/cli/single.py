@@ -91,7 +91,7 @@ VERBS = {
         "find_witness",
         ("explanation", "max_radius", "agree"),
         ("n_samples", "rng", "max_calls"),
-        "Search for the fewest features whose revelation changes the prediction.",
+        "Search for the fewest features that change the prediction when they are revealed.",
         "holdfast witness --model bundled:vader --input 'text:not a bad day at all' --method occlusion --top 1",
     ),
     "compare": Verb(

@@ -353,4 +353,4 @@ def make_report(options: argparse.Namespace) -> None:
         measure = partial(study_accuracy, n_inputs=n_labelled)
         settings["accuracy"] = {spec.name: measure(spec) for spec in specs}
     print("\n".join(write_report(options.results, options.output, **settings)))
-    print(paint_path(str(Path(options.output))), file=unescaped(sys.stdout))
+    print(f"Report: {paint_path(str(Path(options.output)))}", file=unescaped(sys.stdout))

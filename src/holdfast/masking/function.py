@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.outputs import answers_of
+from holdfast.terminal import Bound
 from holdfast.types import MaskedModel, Masks, Outputs, Provenance
 from holdfast.validation import as_array, check_classes, check_whole, shown
 
@@ -20,7 +21,7 @@ _MAX_TABLE_FEATURES = 30
 
 
 @dataclass(frozen=True)
-class FunctionModel:
+class FunctionModel(Bound):
     """A user's function of masks; of one that is a masked model itself, what it knows of its input."""
 
     function: Callable[[Masks], Any]
@@ -34,7 +35,7 @@ class FunctionModel:
 
 
 @dataclass(frozen=True, eq=False)
-class TableModel:
+class TableModel(Bound):
     """All 2ⁿ answers, written down."""
 
     values: Outputs

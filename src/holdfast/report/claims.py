@@ -224,14 +224,16 @@ def _leaders(summaries: Sequence[StudySummary]) -> Iterator[str]:
     if not compared:
         return
     leaders = Counter(main_groups(summary)[0].method for summary in compared)
-    led = listed(f"{method_label(name)} in {count}" for name, count in leaders.most_common())
-    order, sure = "the highest mean stability rate is that of", ""
+    (first, most), *others = leaders.most_common()
+    order = f"{method_label(first)} has the highest mean stability rate in {most}"
+    led = listed([order, *(f"{method_label(name)} in {count}" for name, count in others)])
+    sure = ""
     with_random = [summary for summary in compared if "random" in {group.method for group in main_groups(summary)}]
     if with_random:
         beaten = sum(any(worse == "random" for _, worse in certified_pairs(summary)) for summary in with_random)
         better = f"In {beaten} of {len(with_random)} some method is certified to be more stable than a random selection"
         sure = f" {better}, with confidence {with_random[0].confidence:g} in each study on its own."
-    yield f"Of {len(compared)} studies, {order} {led}; the order of means is no claim.{sure}"
+    yield f"Of {len(compared)} studies, {led}; this order is not certified.{sure}"
 
 
 def _proofs(studies: Sequence[Evidence]) -> Iterator[str]:

@@ -18,6 +18,7 @@ from holdfast.fingerprints import digest_code, name_of
 from holdfast.judging import accepted_answers, cited_in, without_citations
 from holdfast.masking.context.endpoint import Completion, Endpoint
 from holdfast.masking.text.strings import ask_one_by_one, preview
+from holdfast.terminal import Bound
 from holdfast.types import Mask, Masks, Outputs, Provenance
 from holdfast.validation import check_flag, check_list, check_masks, check_name, check_whole, shown
 
@@ -88,7 +89,7 @@ TEMPLATES: Mapping[str, Template] = {"default": default_template, "citing": citi
 
 
 @dataclass(frozen=True, eq=False)
-class ContextModel:
+class ContextModel(Bound):
     """A language model, a question and its context, as a function of which parts of the context are shown.
 
     Outputs are answers (b,), as the model words them, without their citations if it ``cites``. ``agreement`` names what

@@ -34,6 +34,7 @@ from holdfast.masking.torch import (
     twin_of,
 )
 from holdfast.outputs import answers_of, combine_outputs, split_rows
+from holdfast.terminal import Bound
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:  # needed only on other devices than a CPU
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ImageModel(ABC):
+class ImageModel(Bound, ABC):
     """An image that was bound to a classifier: a ``MaskedModel``.
 
     ``elements`` (H, W, C) is the image as the classifier sees it, ``baseline`` the same with every feature hidden, both
@@ -374,7 +375,7 @@ class ArrayImageModel(ImageModel):
 
 
 @dataclass(frozen=True, eq=False)
-class ResampledImage:
+class ResampledImage(Bound):
     """An image bound to a classifier, whose hidden pixels are those of another image that is drawn.
 
     ``completed`` shows a mask with the image of each number, of ``baselines`` (m, H, W, C), as the classifier sees

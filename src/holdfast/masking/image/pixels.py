@@ -225,7 +225,11 @@ def superpixels(image: Any, n_segments: int = 100, *, compactness: float = 10.0,
 
 def check_groups(groups: Any, shape: tuple[int, int]) -> Groups:
     """The map of an image of this shape, copied and read-only; two numbers (rows, cols) are a grid."""
-    if as_array(groups, "groups", "be whole numbers (H, W), or (rows, cols)").shape == (2,):
+    given = as_array(groups, "groups", "be whole numbers (H, W), or (rows, cols)")
+    if given.ndim == 0:
+        must = "be (rows, columns) of a grid, or a map (H, W) with the feature of each pixel"
+        raise InvalidValueError(argument="groups", must=must, got=shown(groups))
+    if given.shape == (2,):
         rows, cols = groups
         return grid(shape, rows, cols)
     checked = _whole_map(groups, "groups").astype(np.intp)

@@ -41,6 +41,7 @@ from holdfast.masking.table.palettes import (
 from holdfast.masking.torch import SCORE_NAMES, classes_of, fingerprint_live, is_module, is_session, on_rows, to_numpy
 from holdfast.outputs import answers_of, combine_outputs, split_rows
 from holdfast.randomness import stream, stream_key
+from holdfast.terminal import Bound
 from holdfast.types import Masks, Outputs, Provenance, Rng
 from holdfast.validation import as_array, check_flag, check_name, check_whole, is_number, shown
 
@@ -53,7 +54,7 @@ _DEFAULT_ROWS = 8192  # most rows the classifier gets at a time if the caller do
 
 
 @dataclass(frozen=True, eq=False)
-class TabularModel:
+class TabularModel(Bound):
     """A classifier on one row, as a function of which columns are shown.
 
     ``n_fills`` is the number of fill rows per mask: 1, or the number of background rows averaged over. ``n_rows`` are
@@ -185,7 +186,7 @@ class TabularModel:
 
 
 @dataclass(frozen=True, eq=False)
-class ResampledTable:
+class ResampledTable(Bound):
     """A classifier on one row, whose hidden columns are taken together from a background row that is drawn.
 
     ``completed`` shows a mask with the background row of each number: of all rows, or of the ``nearest`` to the row in

@@ -545,7 +545,8 @@ def _array_background(background: Any, shape: tuple[int, ...], labels: Labels) -
     rows = _numbers(background, "background")
     if rows.ndim != len(shape) + 1 or rows.shape[1:] != shape:
         must = f"have shape (m, {', '.join(map(str, shape))}) like the row"
-        raise InvalidValueError(argument="background", must=must, got=rows.shape)
+        hint = "Pass one row, such as `rows[0]`." if shape[1:] == rows.shape[1:] else None
+        raise InvalidValueError(argument="background", must=must, got=rows.shape, hint=hint)
     if len(rows) == 0:
         raise InvalidValueError(argument="background", must="have at least one row", got="none")
     _check_finite(rows, labels, "background")

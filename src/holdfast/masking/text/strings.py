@@ -16,6 +16,7 @@ from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.fingerprints import function_key, name_of
 from holdfast.masking.torch import to_numpy
 from holdfast.outputs import check_answered, split_rows
+from holdfast.terminal import Bound
 from holdfast.types import Mask, Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_name, shown
 
@@ -27,7 +28,7 @@ _PREVIEW = 40
 
 
 @dataclass(frozen=True, eq=False)
-class TextModel:
+class TextModel(Bound):
     """A callable on strings and one text, as a function of which parts are shown.
 
     ``answer`` gives scores (b, n_classes) or b answers for b texts. ``fill`` is written in place of each hidden part;

@@ -46,6 +46,7 @@ from holdfast.masking.torch import (
 )
 from holdfast.outputs import split_rows
 from holdfast.randomness import stream
+from holdfast.terminal import Bound
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole
 
@@ -355,7 +356,7 @@ class TokenFill:
 
 
 @dataclass(frozen=True, eq=False)
-class TokenModel:
+class TokenModel(Bound):
     """A torch classifier of texts and one text, as a function of which tokens, words or segments are shown.
 
     It is ``Inspectable``, and ``Differentiable`` in the input embeddings. ``baseline`` holds the embedding of the mask
