@@ -107,7 +107,7 @@ def test_the_sentences_say_what_holds() -> None:
         "and [4]. It took 20 model calls. It is about this model, question, passages and template. It does not say "
         "that the explanation or the prediction is right."
     )
-    assert "No 2 others or fewer change it." in hf.certify_citations(context, [2, 4], rng=0).explain()
+    assert "No addition of up to 2 others changes it." in hf.certify_citations(context, [2, 4], rng=0).explain()
 
 
 def test_a_judge_and_its_errors_are_in_the_sentences() -> None:
@@ -172,7 +172,7 @@ def test_the_search_for_a_witness_is_bounded() -> None:
     assert result.witness is not None
     assert (result.witness.max_radius, result.witness.proven) == (2, True)
     assert result.n_calls < 400
-    assert "No 2 others or fewer change it." in result.explain()
+    assert "No addition of up to 2 others changes it." in result.explain()
 
 
 @pytest.mark.parametrize("cited", [[2, 4], (4, 2), "84 metres [2][4].", np.array([False, True, False, True])])

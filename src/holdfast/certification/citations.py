@@ -184,7 +184,8 @@ class CitationCertificate(Pictured, Value, schema="holdfast.citation_certificate
             changed, added = named(self.witness.prediction, None), _numbers(self.witness.mask & ~self.cited)
             said.append(f"Showing {added} as well changes the answer to {changed}.")
         elif self.witness is not None:
-            said.append(f"No {counted(self.witness.max_radius, 'other')} or fewer change it.")
+            none = f"No addition of up to {counted(self.witness.max_radius, 'other')}"
+            said.append(f"{none} {'changes' if self.witness.proven else 'was found that changes'} it.")
         if self.enough is not None:
             kept = self.enough.certificate
             least = percent(outward(kept.by_people(Interval(kept.min_rate, 1.0), kept.confidence)[0]).low)

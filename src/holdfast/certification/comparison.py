@@ -255,7 +255,7 @@ class Comparison(Plotted, Value, schema="holdfast.comparison"):
         ]
         if wrong:
             first = self.curve(wrong[0]).certificates[0]
-            said.append(f"Of {few_words(wrong[0])}, {unlike(first)[0]}.")
+            said.append(f"For {few_words(wrong[0])}, {unlike(first)[0]}.")
         about = scope("" if is_exact else "random masks", "these explanations of one model, input and fill")
         return paragraph(*said, took(self.n_calls), about, NOT_RIGHT)
 
