@@ -1,4 +1,4 @@
-"""Pages as HTML → the same with indices and exponents set as such; a hook of mkdocs.
+"""Pages as HTML → the same with indices and exponents set as such, and how early search lists them; a hook of mkdocs.
 
 Formulas are written as text, τ_r and λ^{|T|}, so that they can be read in the source. Code is left alone.
 """
@@ -11,8 +11,9 @@ from typing import Any
 MARKS = "\u0300-\u036f"  # the hat of τ̂ and the tilde of h̃ stand after their letter
 CODE = re.compile(r"(<(pre|code|script|style|svg|h[1-6])\b.*?</\2>|<[^>]+>)", re.DOTALL)
 BRACED = re.compile(r"([_^])\{([^{}<>]*)\}")
-INDEX = re.compile(rf"(?<![\w.])([^\W\d_][{MARKS}]?)_([α-ω½¼\d]|(?:cert|[A-Za-z])(?!\w))")
-EXPONENT = re.compile(rf"(?<=[\w)½¼{MARKS}>])\^([A-Za-z\d])(?![\w{{(])")
+BASE = rf"(?<![\w.])(?:[^\W\d_][{MARKS}]?|1|max|argmax|Var|agree|mask)|[α-ω]"
+INDEX = re.compile(rf"({BASE})_([α-ω½¼\d]|(?:cert|people|judge|[A-Za-z])(?![A-Za-z\d_α-ω]))")
+EXPONENT = re.compile(rf"(?<=[\w)½¼{MARKS}>])\^([A-Za-z\d])(?![\w{{])")
 
 
 def typeset(html: str) -> str:
@@ -35,6 +36,14 @@ def _set(text: str) -> str:
 
 def _tag(name: str, text: str) -> str:
     return f"<{name}>{text}</{name}>"
+
+
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    """Called by mkdocs for the source of every page: search lists how-to pages before theory and decisions."""
+    for folder, boost in {"adr/": 0.2, "theory/": 0.5}.items():
+        if page.file.src_uri.startswith(folder):
+            page.meta["search"] = {"boost": boost}
+    return markdown
 
 
 def on_page_content(html: str, **_: Any) -> str:

@@ -155,12 +155,13 @@ class Witness(Pictured, Value, schema="holdfast.witness"):
         if not self.found:
             said.append(f"The search found none, revealing up to {counted(self.max_radius, 'feature')}.")
         elif self.added:
-            said.append(f"{counted(len(self.added), 'feature')} together do, and none of them can be left out.")
+            many = f"{len(self.added)} features together do, and none of them can be left out."
+            said.append("One feature does." if len(self.added) == 1 else many)
         else:
             said.append("Nothing need be revealed for it.")
         if self.n_completions is not None:
             said.append(f"Hidden features come from {counted(self.n_completions, 'fill')}; one is enough.")
-        if self.cleared_radius >= 0:
+        if self.cleared_radius > 0:
             how = "all were evaluated"
             if self.proof is not None:
                 how = f"proven from inside the model, by {proof_label(self.proof)}"

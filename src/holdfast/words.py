@@ -140,7 +140,8 @@ def keeping(verb: str, prediction: Any, name: str | None, agree: str, noun: str 
         judged = short = " or another accepted form"
     elif agree not in ("same_top_class", "same_answer"):
         judged, short = f" (judged by {few_words(agree)})", f" ({few_words(agree, 1)})"
-    said, given = named(prediction, name), "" if noun == "prediction" else f"{noun} "
+    said = named(prediction, name)
+    given = "" if noun == "prediction" and said[0] in "'\"" else f"{noun} "  # or "kept 0" reads as none
     forms = [f"{verb} the {noun} {said}{judged}", f"{verb} {given}{said}{judged}", f"{verb} {given}{said}{short}"]
     return [*forms, f"{verb} the {noun}{short}", f"{verb} it{short}"]
 

@@ -115,7 +115,7 @@ def test_names_that_are_long_are_cut_and_sentences_shortened_from_the_back() -> 
 def test_what_counts_as_the_same_is_said_where_it_is_not_the_usual() -> None:
     assert say.keeping("keeps", 0, "cat", "same_top_class")[0] == "keeps the prediction 'cat'"
     assert say.keeping("keeps", 0.5, None, "within(0.1)")[:2] == [
-        *("keeps the prediction 0.5 (judged by within(0.1))", "keeps 0.5 (judged by within(0.1))"),
+        *("keeps the prediction 0.5 (judged by within(0.1))", "keeps prediction 0.5 (judged by within(0.1))"),
     ]
     assert say.keeping("keeps", "a", None, "accepted_answers('a', 'b')")[-1] == "keeps it or another accepted form"
 

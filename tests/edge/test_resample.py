@@ -346,7 +346,7 @@ def test_a_curve_over_probabilities_says_what_hidden_features_are_drawn_from() -
     model = hf.mask_tabular(lambda cells: cells.sum(axis=1) > 0, rows[1], fill=hf.resample(rows))
     curve = hf.certify_probabilities(model, [0], probabilities=[0.2, 0.5], rng=0)
     assert "with this probability with random fills" in str(curve)
-    assert "Hidden features are drawn from 3 completions." in curve.explain()
+    assert "Hidden features are drawn from 3 fills." in curve.explain()
     assert curve.to_frame()["probability"].tolist() == [0.2, 0.5]
 
 
@@ -411,5 +411,5 @@ def test_commands_certify_verify_and_find_witnesses_with_drawn_fills(
     assert "Confirmed" in capsys.readouterr().out
     assert main(["witness", *about, "--explanation", "occlusion", "--top", "0", *own]) == 0
     said = capsys.readouterr().out
-    assert "with completion" in said
+    assert "with fill" in said
     assert "Revealed: ." not in said

@@ -31,8 +31,13 @@ def execute(path: Path) -> Any:
     for cell in notebook.cells:
         cell.metadata = {}
         if cell.cell_type == "code":
-            cell.outputs = [one for one in cell.outputs if one.get("name") != "stderr"]
+            cell.outputs = [one for one in cell.outputs if one.get("name") != "stderr" and not _is_bar(one)]
     return notebook
+
+
+def _is_bar(output: Any) -> bool:
+    """What a progress bar leaves behind, where the machine was slow enough for one: nothing to see."""
+    return output.output_type == "display_data" and not any(output["data"].values())
 
 
 def told(notebook: Any) -> list[list[str]]:

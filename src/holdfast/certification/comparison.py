@@ -261,7 +261,7 @@ class Comparison(Plotted, Value, schema="holdfast.comparison"):
         if wrong:
             first, more = self.curve(wrong[0]).certificates[0], len(wrong) - 2
             names = [few_words(name) for name in wrong[:2]] + [f"{more} more"] * (more > 0)
-            said.append(f"Of {listed(names)}, {unlike(first)[0]}.")
+            said.append(f"For {listed(names)}, {unlike(first)[0]}.")
         about = scope("" if is_exact else "random masks", "these explanations of one model, input and fill")
         return paragraph(*said, took(self.n_calls), about, NOT_RIGHT)
 

@@ -194,6 +194,7 @@ class MeanCurve(Plotted, Value, schema="holdfast.mean_curve"):
     def explain(self) -> str:
         """What was asked, what is guaranteed and what is not, in plain words."""
         counts = f"{self.n_consistent} of {counted(self.n_inputs, 'explanation')}"
+        others = "; the others may be stably wrong" if self.n_consistent < self.n_inputs else ""
         together = "all intervals of one kind hold at once" if self.simultaneous else "each interval holds"
         return paragraph(
             f"How often is the prediction kept, on average over {counted(self.n_inputs, 'input')}?",
@@ -202,7 +203,7 @@ class MeanCurve(Plotted, Value, schema="holdfast.mean_curve"):
             "Intervals of the population are for inputs that are independent draws from it.",
             f"The masks of {self.n_counted} inputs were counted from inside the model." if self.n_counted else "",
             "Hidden features are drawn with each mask." if self.random_fills else "",
-            f"{counts} have the prediction of the full input; the others may be stably wrong.",
+            f"{counts} have the prediction of the full input{others}.",
             took(self.n_calls),
             _NO_INPUT,
             NOT_RIGHT,

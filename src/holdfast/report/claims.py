@@ -195,7 +195,7 @@ def _proof(evidence: Evidence, best: GroupSummary) -> str:
     if last is None:
         return f"{by}, no prediction of the smoothed model (MuS, {model}) is proven stable at a radius of the study."
     soft = next(at for at in best.soft if at.radius == last.radius)
-    beyond = "" if last is votes.rates[-1] else ", and of none at a larger radius of the study"
+    beyond = "" if last is votes.rates[-1] else ", and for none at a larger radius of the study"
     return (
         f"{by}, the smoothed model (MuS, {model}) is proven stable at radius {last.radius} for {percent(last.mean)} of "
         f"inputs{beyond}. The model itself, of which nothing is proven, is stable there in {percent(soft.mean)}."

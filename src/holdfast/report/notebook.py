@@ -24,7 +24,7 @@ _DASHES = ("", "7 3", "2 3", "9 3 2 3", "5 2", "1 2", "12 3", "4 2 1 2")
 """And by those who see none."""
 
 _SMALL = "font-size:.85em;opacity:.8;margin:.4em 0 0"
-_CELL = "padding:.15em .8em .15em 0;text-align:left;font-variant-numeric:tabular-nums;border:0;background:none"
+_CELL = "padding:.15em .8em .15em 0;text-align:left;border:0;background:none"
 _MOST_ROWS, _MOST_FEATURES, _LONGEST_NAME = 12, 10, 60
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 460, 230, 58, 14, 10, 44
 """Of a picture and of its margins, in pixels; it shrinks with the page."""
@@ -40,11 +40,10 @@ def to_html(result: Any) -> str:
 
 @to_html.register
 def _(certificate: Certificate) -> str:
-    """A certificate: its rate and interval on a line, and its sentence."""
+    """A certificate: its rate, drawn with the interval, and its sentence."""
     is_exact = certificate.exact and certificate.judge_errors is None
     rate, (low, high) = known_rate(certificate) if is_exact else certificate.rate, certificate.true_interval
-    interval = "" if is_exact else f" {_span(certificate.true_interval)}"
-    head = f"<strong>{_percent(rate)}</strong>{interval} kept at radius {certificate.radius}"
+    head = f"<strong>{_percent(rate)}</strong> kept at radius {certificate.radius}"
     drawn = (
         '<svg width="160" height="12" viewBox="0 0 160 12" role="img" aria-label="rate and interval" '
         'style="vertical-align:middle;margin-left:.5em"><line x1="0" x2="160" y1="6" y2="6" stroke="#8a9a9a"/>'
@@ -129,7 +128,9 @@ def _percent(share: float) -> str:
 
 
 def _span(interval: Interval) -> str:
-    """An interval, rounded outwards as in the sentence of a certificate."""
+    """An interval, rounded outwards as in the sentence of a certificate; a rate that is known has none."""
+    if interval.low == interval.high:
+        return "exact"
     low, high = outward(interval)
     return f"[{_percent(low)}, {_percent(high)}]"
 
@@ -138,7 +139,7 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table of pieces that are escaped already."""
     top = "".join(f'<th scope="col" style="{_CELL}">{head}</th>' for head in heads)
     body = "".join("<tr>" + "".join(f'<td style="{_CELL}">{cell}</td>' for cell in row) + "</tr>" for row in rows)
-    style = "border-collapse:collapse;margin:.3em 0"
+    style = "border-collapse:collapse;margin:.3em 0;font-variant-numeric:tabular-nums"
     return f'<table style="{style}"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
 
 

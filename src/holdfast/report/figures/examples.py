@@ -29,7 +29,7 @@ from holdfast.study.summary import StudySummary
 from holdfast.types import MaskedModel
 from holdfast.validation import check_numbers, drawing
 from holdfast.witness import Witness
-from holdfast.words import method_label, percent, quoted, shortened, span
+from holdfast.words import method_label, percent, quoted, shares, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -349,12 +349,12 @@ def plot_explained(result: Any, value: Any, bound: Any, *, ax: Axes | None = Non
 def _headline(result: Any) -> str:
     """What a picture of an explanation says above it."""
     if isinstance(result, Witness):
-        before = quoted(result.original_prediction, result.original_name)
+        before = _predicted(result.original_prediction, result.original_name)
         after = f" becomes {quoted(result.prediction, result.prediction_name)}"
         return f"{before}{after if result.found else ': no change found'}"
     if isinstance(result, CitationCertificate):
         return f"{shortened(result.answer, 40)}, kept in {_share(result.sufficiency)} of cases"
-    what = quoted(result.prediction, result.prediction_name)
+    what = _predicted(result.prediction, result.prediction_name)
     if isinstance(result, RadiusCertificate):
         if not any(step.answer for step in result.trail):
             return f"{what}, at no radius certified to be kept"
@@ -368,10 +368,16 @@ def _headline(result: Any) -> str:
     return f"{what}, always kept up to radius {result.radius}"
 
 
+def _predicted(prediction: Any, name: str | None) -> str:
+    """A prediction at the head of a line: a number by itself would not say what it is."""
+    said = quoted(prediction, name)
+    return said if said[0] in "'\"" else f"prediction {said}"
+
+
 def _share(certificate: Certificate) -> str:
     if certificate.exact and certificate.judge_errors is None:
         return percent(known_rate(certificate))
-    return span(certificate.true_interval)
+    return shares(certificate.true_interval)
 
 
 def plot_scores(result: Attribution, *, ax: Axes | None = None) -> Axes:
