@@ -4,7 +4,7 @@ Certify how often a model's prediction survives when more features are revealed 
 selected. ``import holdfast as hf``; see the README for a first example.
 
 Bind a model to an input
-    bind                   a model to its data, by name or as objects
+    bind                   a model and its data
     Inputs                 what bind returns; ``inputs[i]`` is one input
     mask_image             an image; features are segments
     mask_text              a text; features are tokens or words

@@ -101,7 +101,7 @@ def test_intervals_of_differences_and_their_risk_are_rounded_outwards() -> None:
 def test_a_comparison_names_all_that_contradict_the_full_input() -> None:
     sets = {name: np.arange(N) < i for i, name in enumerate("abcd", start=1)}
     shared = hf.compare(WRONG, sets, [5], rng=0).explain()
-    assert "Of a, b and 2 more, the full input is predicted differently." in shared
+    assert "For a, b and 2 more, the full input is predicted differently." in shared
 
 
 def test_means_of_both_kinds_do_not_hold_at_once() -> None:
@@ -183,7 +183,7 @@ def test_two_rates_of_citations_hold_each_on_its_own_in_the_shortest_sentence_to
 def test_notebooks_and_pictures_include_the_errors_of_a_judge() -> None:
     judged = hf.certify(CONTEXT, [0], radius=8, **JUDGED)
     low = np.floor(1000 * judged.true_interval.low) / 10
-    assert f"[{low:g}%, 100%]" in judged._repr_html_()
+    assert f"{low:g}–100% of cases" in judged._repr_html_()
     listed = hf.certify(CONTEXT, [0], radius=1, **JUDGED)
     assert listed.exact
     assert "all masks counted" not in listed._repr_html_()

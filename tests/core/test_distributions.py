@@ -656,7 +656,7 @@ def test_a_curve_over_probabilities_is_printed_line_by_line() -> None:
         text.splitlines()[4],
         "          1   0.000  [0.000, 0.000]                  exact",
     ]
-    assert "(90% confidence each): revealing each other feature with this probability keeps True" in text
+    assert "(90% confidence each): revealing each other feature with this probability keeps prediction True" in text
     assert "(at most 4)" in str(over(0.5, radius=4))
     assert "with this probability (at most 4)" in over(0.5, radius=4).explain()
 
@@ -1027,7 +1027,7 @@ def test_a_certificate_says_what_was_revealed(distribution: Any, keywords: Any, 
 
 def test_an_exact_rate_is_told_as_a_probability() -> None:
     certificate = hf.certify(MODEL, SELECTED, neighborhood=hf.distributions.Bernoulli(0.3), tolerance=0.05, rng=0)
-    assert str(certificate).startswith(f"Stable in exactly {percent(certificate.rate)} of cases: ")
+    assert str(certificate).startswith(f"Stable in {percent(certificate.rate)} of cases: ")
     assert "Masks count by their probability." in certificate.explain()
 
 
