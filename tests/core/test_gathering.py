@@ -28,6 +28,7 @@ from holdfast import (
 from holdfast.errors import ModelError
 from holdfast.evaluation import asked_alone, working_seconds
 from holdfast.gathering import open_questions, run_together
+from holdfast.prices import CallPrice
 from holdfast.types import MaskedModel, Masks, Outputs
 from tests.helpers.fakes import score_table
 
@@ -370,6 +371,20 @@ def test_what_is_asked_alone_shares_no_batch() -> None:
     list(run_together(in_turn([question(number) for number in range(3)]), n_open=3))
     assert device.calls[:3] == [[(number, N_FEATURES)] for number in range(3)]
     assert any(len(call) > 1 for call in device.calls[3:])
+
+
+def test_nothing_is_computed_ahead_where_other_questions_fill_the_call() -> None:
+    def question(number: int) -> Iterator[tuple[int, int]]:
+        evaluator = Evaluator(OnDevice(device, number), price=CallPrice(fixed=1.0, per_row=0.001))
+        certify(evaluator, SELECTED, radius=4, rng=number)
+        yield evaluator.n_calls, evaluator.n_computed
+
+    device = Device()
+    counts = list(run_together(in_turn([question(number) for number in range(4)]), n_open=4))
+    assert all(n_calls == n_computed for n_calls, n_computed in counts)
+    assert sum(n for n, _ in counts) == sum(device.sizes)
+    (_, n_ahead), n_alone = next(question(0)), next(question(0))[0]
+    assert n_ahead > n_alone == counts[0][0]
 
 
 def test_without_greenlets_questions_run_one_after_the_other(
