@@ -91,17 +91,23 @@ def _stand_in() -> Iterator[Figure]:
     rows = np.random.default_rng(1).normal(size=(N_INPUTS, N_COLUMNS))
     scores = {f"given {number}": np.random.default_rng(number).random((N_INPUTS, N_COLUMNS)) for number in range(3)}
     known = tuple(MethodSpec(name, spec="live:scores") for name in scores)
-    for what, methods, least in (("known", known, 5), ("computed", METHODS, None)):
+    for what, methods, size, least in (
+        ("known", known, 256, None),
+        ("known", known, 512, 5),
+        ("computed", METHODS, 512, None),
+    ):
         seconds, digests, sizes = dict[int | None, float](), dict[int | None, Any](), list[int]()
         for n_open in (1, None):
             device = StandIn()
             live = LiveObjects(hf.bind(device, rows, kind="table", fill=0.0), scores if methods is known else {})
-            digests[n_open] = _run(_spec(methods, N_INPUTS, batch_size=256), live, n_open)
+            digests[n_open] = _run(_spec(methods, N_INPUTS, batch_size=size), live, n_open)
             seconds[n_open], sizes = device.seconds, device.sizes
         assert digests[1] == digests[None], "items differ"
         name = f"stand-in device, {N_INPUTS} inputs, explanations {what}"
-        yield Figure(f"{name}: item by item over shared", seconds[1] / seconds[None], "×", at_least=least)
-        yield Figure(f"{name}: mean rows per call of 256", float(np.mean(sizes)), "rows")
+        yield Figure(
+            f"{name}, batches of {size}: item by item over shared", seconds[1] / seconds[None], "×", at_least=least
+        )
+        yield Figure(f"{name}: mean rows per call of {size}", float(np.mean(sizes)), "rows")
 
 
 def _one_curve() -> Iterator[Figure]:

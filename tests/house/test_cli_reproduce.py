@@ -158,8 +158,13 @@ AGAIN = "stored nothing; the same command begins it again."
 @pytest.mark.parametrize(
     ("given", "presses", "code", "words"),
     [
-        (Q1, {40: 0.0}, 1, r"Stopped\. \d+ items are stored in .*moods\.db; the same command goes on from there\."),
-        (Q1, {41: 1.1, 42: 0.0}, 130, r"Interrupted\. What q1-sca-vs-mus stored is kept; .* goes on from there\."),
+        (
+            Q1,
+            {31: 0.0},
+            1,
+            r"Stopped\. \d+ items? (is|are) stored in .*moods\.db; the same command goes on from there\.",
+        ),
+        (Q1, {30: 1.1, 31: 0.0}, 130, r"Interrupted\. What q1-sca-vs-mus stored is kept; .* goes on from there\."),
         (Q1, {1: 1.1, 2: 0.0}, 130, rf"Interrupted\. q1-sca-vs-mus {AGAIN}"),
         (Q4, {3: 0.0}, 130, rf"Interrupted\. q4-accuracy {AGAIN}"),
         (Q4, {150: 0.0}, 130, r"Interrupted\. What q4-accuracy stored is kept; the same command goes on from there\."),

@@ -201,8 +201,8 @@ def test_a_curve_is_the_one_of_a_direct_call(visitor: Visitor) -> None:
     assert told["rates"] == [one.rate for one in direct]
     assert list(zip(told["low"], told["high"], strict=True)) == [tuple(one.interval) for one in direct]
     assert told["sentence"] == (
-        "Stable in at least 80.6% of cases at every radius asked from 1 to 4 (90% confidence): the model kept 'yes', "
-        "least at radius 4."
+        "Stable in at least 80.6% of cases at radii 1 to 4 (90% confidence): the model kept 'yes', but the full input is "
+        "predicted differently."
     )
     assert told["explanation"] == direct.explain()
     assert 0.806 <= direct[4].interval.low == min(one.interval.low for one in direct) < 0.807

@@ -276,7 +276,7 @@ def test_ctrl_c_before_ray_has_started_is_a_stop_and_not_an_error(texts: Path, t
         os.killpg(driver.process.pid, signal.SIGINT)
         printed = driver.finish()
     assert (driver.process.returncode, driver.told) == (1, [])
-    assert "Run the same study with the same file to go on" in printed
+    assert "run the same study with the same file to go on" in printed
     wait_until_none(driver.process.pid)
     assert not folders_of(driver), "files outlive their driver"
 
@@ -294,7 +294,7 @@ def test_ctrl_c_finishes_what_has_begun_and_leaves_nothing_behind(
         os.killpg(driver.process.pid, signal.SIGINT)
         printed = driver.finish()
     assert driver.process.returncode == 1
-    assert "Run the same study with the same file to go on" in printed
+    assert "run the same study with the same file to go on" in printed
     assert 2 <= len(driver.told) < len(truth)
     assert study_status(path).n_done == len(driver.told)
     wait_until_none(driver.process.pid)
