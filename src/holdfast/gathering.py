@@ -98,7 +98,7 @@ class _Gathering(Generic[_Result]):
         self, questions: Callable[[bool], Iterator[_Result] | None], n_open: int, stop: Callable[[], bool]
     ) -> None:
         self._questions, self._n_open, self._stop = questions, n_open, stop
-        self._open: list[_Question[_Result]] = []
+        self._open: list[_OpenQuestion[_Result]] = []
         self._batches = _SharedBatches()
         self._failure: BaseException | None = None
 
@@ -123,10 +123,10 @@ class _Gathering(Generic[_Result]):
             results = self._questions(not self._open)
             if results is None:
                 return
-            self._open.append(_Question(results))
+            self._open.append(_OpenQuestion(results))
             yield from self._proceed(self._open[-1])
 
-    def _proceed(self, question: _Question[_Result]) -> Iterator[_Result]:
+    def _proceed(self, question: _OpenQuestion[_Result]) -> Iterator[_Result]:
         if question not in self._open:  # it was given up
             return
         yield from question.proceed()
@@ -136,19 +136,19 @@ class _Gathering(Generic[_Result]):
                 self._give_up(self._open[self._open.index(question) + 1 :])
             self._open.remove(question)
 
-    def _give_up(self, questions: list[_Question[_Result]]) -> None:
+    def _give_up(self, questions: list[_OpenQuestion[_Result]]) -> None:
         for question in questions:
             question.give_up()
             self._open.remove(question)
 
 
-class _Question(Generic[_Result]):
+class _OpenQuestion(Generic[_Result]):
     """One question in its greenlet, and the ``Host`` of it; it runs only while the caller waits for it."""
 
     def __init__(self, results: Iterator[_Result]) -> None:
         from greenlet import GreenletExit, getcurrent, greenlet
 
-        self.request: _Request | None = None
+        self.request: _RowRequest | None = None
         self.error: BaseException | None = None
         self.seconds_waited = 0.0
         self._results, self._is_given_up, self._exit, self._current = results, False, GreenletExit, getcurrent
@@ -166,7 +166,7 @@ class _Question(Generic[_Result]):
                 return
             if self._greenlet.dead:
                 return
-            if isinstance(said, _Request):
+            if isinstance(said, _RowRequest):
                 self.request = said
                 return
             yield said
@@ -182,7 +182,7 @@ class _Question(Generic[_Result]):
             return model(masks)
         if self._is_given_up:  # and asks all the same, to clean up
             raise self._exit
-        start, request = time.perf_counter(), _Request(model, masks, batch_size, probe)
+        start, request = time.perf_counter(), _RowRequest(model, masks, batch_size, probe)
         try:
             self._greenlet.parent.switch(request)
         finally:
@@ -199,7 +199,7 @@ class _Question(Generic[_Result]):
                 self._results.close()
 
 
-class _Request:
+class _RowRequest:
     """Masks that a question waits for, and what is known of the first of them."""
 
     def __init__(self, model: MaskedModel, masks: Masks, batch_size: int, probe: Any) -> None:
@@ -258,10 +258,10 @@ class _SharedBatches:
         self._n_calls: Counter[Hashable] = Counter()
         self._apart: set[Hashable] = set()
 
-    def answer(self, questions: Sequence[_Question[_Result]]) -> list[_Question[_Result]]:
+    def answer(self, questions: Sequence[_OpenQuestion[_Result]]) -> list[_OpenQuestion[_Result]]:
         """Compute some rows; gives the questions that have their answer."""
         requests = [question.request for question in questions if question.request is not None]
-        groups: dict[Hashable, list[_Request]] = {}
+        groups: dict[Hashable, list[_RowRequest]] = {}
         for request in requests:
             key = request.key
             groups.setdefault(request if key in self._apart else key, []).append(request)
@@ -272,23 +272,23 @@ class _SharedBatches:
                 self._compute(key, group)
         return [question for question in questions if question.request is not None and question.request.n_left == 0]
 
-    def _size(self, key: Hashable, group: Sequence[_Request]) -> int:
+    def _size(self, key: Hashable, group: Sequence[_RowRequest]) -> int:
         """Most rows per call, as far as memory has allowed."""
         size = min(request.batch_size for request in group)
         return min(size, self._limits.get(key, size))
 
-    def _compute(self, key: Hashable, group: list[_Request]) -> None:
+    def _compute(self, key: Hashable, group: list[_RowRequest]) -> None:
         """One call at least, then more as long as they are full."""
         is_first = True
         while _n_rows(group) >= (1 if is_first else self._size(key, group)):
-            is_first, room, parts = False, self._size(key, group), list[tuple[_Request, Masks]]()
+            is_first, room, parts = False, self._size(key, group), list[tuple[_RowRequest, Masks]]()
             for request in group:
                 if request.n_left and room:
                     parts.append((request, request.next_masks(room)))
                     room -= len(parts[-1][1])
             self._call(key, parts)
 
-    def _call(self, key: Hashable, parts: list[tuple[_Request, Masks]]) -> None:
+    def _call(self, key: Hashable, parts: list[tuple[_RowRequest, Masks]]) -> None:
         (first, masks), n_rows = parts[0], sum(len(masks) for _, masks in parts)
         model: Any = first.model
         outputs, start = None, time.perf_counter()
@@ -321,5 +321,5 @@ class _SharedBatches:
             request.keep(output, len(masks), seconds * len(masks) / n_rows)
 
 
-def _n_rows(group: Sequence[_Request]) -> int:
+def _n_rows(group: Sequence[_RowRequest]) -> int:
     return sum(request.n_left for request in group)

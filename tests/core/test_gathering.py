@@ -72,6 +72,18 @@ class OnDevice:
         return self.device.run(parts)
 
 
+class Probe:
+    """What finds 3 rows to be the fastest, and writes down what it is told of."""
+
+    size = 3
+
+    def __init__(self) -> None:
+        self.recorded: list[int] = []
+
+    def record(self, n_rows: int, seconds: float) -> None:
+        self.recorded.append(n_rows)
+
+
 def in_turn(questions: Sequence[Iterator[Any]]) -> Callable[[bool], Iterator[Any] | None]:
     left = list(questions)
     return lambda wait: left.pop(0) if left else None
@@ -432,20 +444,11 @@ def test_time_that_the_model_works_for_others_is_not_counted() -> None:
     times = {number: (own, whole) for number, own, whole in run_together(questions, n_open=4)}
     assert len(device.calls) == 1
     assert all(whole >= 0.05 for _, whole in times.values())
-    assert sum(own for own, _ in times.values()) < 0.15
+    assert sum(own for own, _ in times.values()) < 0.75 * sum(whole for _, whole in times.values())
     assert times[0][0] < times[3][0]
 
 
 def test_a_model_without_a_batch_size_is_asked_for_what_its_probe_finds() -> None:
-    class Probe:
-        size = 3
-
-        def __init__(self) -> None:
-            self.recorded: list[int] = []
-
-        def record(self, n_rows: int, seconds: float) -> None:
-            self.recorded.append(n_rows)
-
     class Probing(OnDevice):
         batch_probe = Probe()
 
@@ -548,15 +551,6 @@ def test_evaluators_inside_a_call_with_a_time_limit_call_their_model_themselves(
 
 
 def test_a_probe_learns_from_calls_with_a_time_limit_as_well() -> None:
-    class Probe:
-        size = 3
-
-        def __init__(self) -> None:
-            self.recorded: list[int] = []
-
-        def record(self, n_rows: int, seconds: float) -> None:
-            self.recorded.append(n_rows)
-
     class Probing(OnDevice):
         batch_probe = Probe()
 
