@@ -80,7 +80,7 @@ def read_structure(model: MaskedModel) -> Countable | None:
 
 
 def _bind(model: TabularModel) -> CountableTree | TreeEnsemble | None:
-    table = _Bound.of(model)
+    table = _PipelineEnd.of(model)
     if table is None:
         return None
     # Not a matter of what is saved of a model, by which trees are known.
@@ -91,14 +91,14 @@ def _bind(model: TabularModel) -> CountableTree | TreeEnsemble | None:
     return None if parts is None else parts.bind(model, table.rows, table.of_column)
 
 
-class _Bound:
+class _PipelineEnd:
     """The estimator at the end of a pipeline, the rows it gets with all shown and with all hidden, and its features."""
 
     def __init__(self, estimator: Any, rows: Any, of_column: NDArray[np.intp]) -> None:
         self.estimator, self.rows, self.of_column = estimator, rows, of_column
 
     @classmethod
-    def of(cls, model: TabularModel) -> _Bound | None:
+    def of(cls, model: TabularModel) -> _PipelineEnd | None:
         """None if a step of the pipeline may mix columns."""
         estimator, steps = model.predictor.estimator, []
         while type(estimator).__name__ == "Pipeline" and type(estimator).__module__.startswith("sklearn."):
@@ -167,7 +167,7 @@ def _read_once(model: TabularModel, estimator: Any) -> ReadTrees | None:
     return _read[key]
 
 
-def _bind_trees(model: TabularModel, trees: ReadTrees, table: _Bound) -> CountableTree | TreeEnsemble | None:
+def _bind_trees(model: TabularModel, trees: ReadTrees, table: _PipelineEnd) -> CountableTree | TreeEnsemble | None:
     rows = trees.prepare(table.rows)
     forest, scoring = trees.forest, trees.scoring
     if rows.shape[1] != len(table.of_column):

@@ -112,7 +112,7 @@ def search_sequential(goal: Goal, *, effort: float = 1.0, n_looks: int = N_LOOKS
 
 
 @dataclass(frozen=True)
-class _Candidate:
+class _RatedDesign:
     design: Design
     miss: float
     cost: float
@@ -135,14 +135,14 @@ class _Screen:
         past = np.searchsorted(terminals.share, rates + eps, side="right")
         return float(np.max(terminals.miss(rates, first, past), initial=0.0))
 
-    def look_at(self, design: Design) -> _Candidate:
+    def look_at(self, design: Design) -> _RatedDesign:
         draws = probabilities(design.terminals, TYPICAL_RATES[:, None]) @ design.terminals.n
-        return _Candidate(design, self.miss(design), float(RATE_WEIGHTS @ draws))
+        return _RatedDesign(design, self.miss(design), float(RATE_WEIGHTS @ draws))
 
-    def is_met_by(self, candidate: _Candidate) -> bool:
+    def is_met_by(self, candidate: _RatedDesign) -> bool:
         return candidate.miss <= self.aim * (1 - 1e-6)
 
-    def penalised(self, candidate: _Candidate) -> float:
+    def penalised(self, candidate: _RatedDesign) -> float:
         return candidate.cost * (1 + 5 * max(0.0, candidate.miss / self.aim - 1 + 1e-6))
 
 
@@ -162,7 +162,7 @@ def _cheapest_shapes(goal: Goal, n_fixed: int, n_looks: int) -> list[_Shape]:
     return [shape for _, shape in sorted(met, key=lambda pair: pair[0])[:2]]
 
 
-def _smallest_z(shape: _Shape, screen: _Screen) -> _Candidate | None:
+def _smallest_z(shape: _Shape, screen: _Screen) -> _RatedDesign | None:
     (looks, prior), eps = shape, float(screen.goal.tolerance)
     low, high, best = 1.0, 6.0, None
     for _ in range(8):
@@ -180,7 +180,7 @@ def _smallest_z(shape: _Shape, screen: _Screen) -> _Candidate | None:
     return best
 
 
-def _anneal(start: _Candidate, screen: _Screen, n_steps: int) -> list[_Candidate]:
+def _anneal(start: _RatedDesign, screen: _Screen, n_steps: int) -> list[_RatedDesign]:
     """Cheapest designs met by the screen, best first; a fixed seed makes the search repeatable."""
     rng = np.random.Generator(np.random.Philox(2024))
     here, kept = start, [start]
@@ -198,7 +198,7 @@ def _anneal(start: _Candidate, screen: _Screen, n_steps: int) -> list[_Candidate
     return kept
 
 
-def _neighbour(design: Design, screen: _Screen, rng: np.random.Generator) -> _Candidate | None:
+def _neighbour(design: Design, screen: _Screen, rng: np.random.Generator) -> _RatedDesign | None:
     """Move one to three looks or limits a little; None if the result is no design."""
     looks, limits = list(design.looks), list(design.limits)
     for _ in range(rng.integers(1, 4)):
