@@ -20,8 +20,9 @@ from weakref import WeakSet
 
 import numpy as np
 
+from holdfast.calls import HOST, is_out_of_memory
 from holdfast.errors import ModelError
-from holdfast.evaluation import HOST, Evaluator, is_out_of_memory
+from holdfast.evaluation import Evaluator
 from holdfast.types import Deciding, MaskedModel, Masks
 
 _Result = TypeVar("_Result")
@@ -106,6 +107,8 @@ class _Gathering(Generic[_Result]):
         try:
             while True:
                 yield from self._begin()
+                if self._stop():
+                    self._give_up(self._open[1:])
                 if not self._open:
                     break
                 for question in self._batches.answer(self._open):
@@ -291,7 +294,8 @@ class _SharedBatches:
     def _call(self, key: Hashable, parts: list[tuple[_RowRequest, Masks]]) -> None:
         (first, masks), n_rows = parts[0], sum(len(masks) for _, masks in parts)
         model: Any = first.model
-        outputs, start = None, time.perf_counter()
+        outputs, probe, start = None, first.probe, time.perf_counter()
+        probe_start = 0.0 if probe is None else probe.clock()
         try:
             if len(parts) == 1:
                 outputs = [model(masks)]
@@ -315,8 +319,8 @@ class _SharedBatches:
             self._n_calls[key] += 1
             if self._n_calls[key] == _CALLS_PER_TRY:
                 self._limits[key], self._n_calls[key] = 2 * n_rows, 0
-        if first.probe is not None:
-            first.probe.record(n_rows, seconds)
+        if probe is not None:
+            probe.record(n_rows, probe.clock() - probe_start)
         for (request, masks), output in zip(parts, outputs, strict=True):
             request.keep(output, len(masks), seconds * len(masks) / n_rows)
 

@@ -94,16 +94,22 @@ class PoolFlips:
 
     def exactly(self, k: int) -> Self:
         """The masks at distance k exactly (clamped to the largest distance there is)."""
-        ring = object.__new__(type(self))
-        # There may be a ring for every size: they share all but what is computed.
-        vars(ring).update({name: value for name, value in vars(self).items() if name not in _COMPUTED})
-        ring.radius = check_whole(k, "k")
+        ring = self._at(check_whole(k, "k"))
         ring.smallest = ring.effective_radius
         return ring
 
     def within(self, radius: int) -> Self:
         """The same at another radius."""
-        return type(self)(self.selected, radius)
+        nearby = self._at(check_whole(radius, "radius"))
+        nearby.smallest = 0
+        return nearby
+
+    def _at(self, radius: int) -> Self:
+        """A copy at another radius. There may be one for every size: they share all but what is computed."""
+        nearby = object.__new__(type(self))
+        vars(nearby).update({name: value for name, value in vars(self).items() if name not in _COMPUTED})
+        nearby.radius = radius
+        return nearby
 
     @cached_property
     def effective_radius(self) -> int:
@@ -237,6 +243,10 @@ class PoolFlips:
             at = 1 - shares[-1] if added > 1 else added * shares[-1]
         return np.array(shares)
 
+    def shares_within(self) -> NDArray[np.float64]:
+        """Row r: which share of all masks within distance r is within 0, 1, …; no number where that is all of them."""
+        return _shares_within(tuple(len(pool) for pool in self.pools), self.effective_radius, float(self.odds))
+
     def distances(self, words: NDArray[np.uint64]) -> Indices:
         """The distance that each random word stands for: the inverse of their distribution."""
         lengths = tuple(len(pool) for pool in self.pools)
@@ -271,6 +281,15 @@ def _cumulative(lengths: tuple[int, ...], smallest: int, largest: int, odds: flo
     cumulative = np.asarray(total / total[-1])
     cumulative.setflags(write=False)
     return cumulative
+
+
+@lru_cache(maxsize=64)
+def _shares_within(lengths: tuple[int, ...], largest: int, odds: float) -> NDArray[np.float64]:
+    shares = np.full((largest + 1, largest), np.nan)
+    for radius in range(1, largest + 1):
+        shares[radius, :radius] = _cumulative(lengths, 0, radius, odds)[:-1]
+    shares.setflags(write=False)
+    return shares
 
 
 def _ratios(lengths: tuple[int, ...], smallest: int, largest: int, odds: float) -> NDArray[np.float64]:

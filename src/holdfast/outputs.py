@@ -1,14 +1,19 @@
-"""What a model returned → outputs that everything else can rely on, or an error that says what is wrong with it."""
+"""What a model returned → outputs that everything else can rely on, or an error that says what is wrong with it.
+
+Outputs are remembered by the bits of their mask, and some are compared with what the model says later.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+import zlib
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from holdfast.errors import ModelError
+from holdfast.errors import InvalidValueError, ModelError
 from holdfast.types import Mask, Masks, Outputs
 
 _REPEAT_TOLERANCE = 1e-2
@@ -16,6 +21,12 @@ _REPEAT_TOLERANCE = 1e-2
 far below it (half precision included), dropout and sampling far above."""
 
 _ROUNDING = 1e-5  # and by this share of its largest score, for scores that are all but equal
+
+_ROWS_PER_REPEAT, MOST_REPEATS = 16, 4
+"""One row in 16 is computed twice, up to 4 in all, to see whether the model is deterministic."""
+
+_LONG_MASK, _FEW_OF = 1024, 32
+"""Masks of so many bytes are remembered compressed if they show, or hide, less than one feature in so many."""
 
 
 def checked_outputs(raw: Any, masks: Masks, known: tuple[int, ...] | None) -> Outputs:
@@ -39,12 +50,13 @@ def checked_outputs(raw: Any, masks: Masks, known: tuple[int, ...] | None) -> Ou
 def check_repeat(mask: Mask, before: Any, after: Any) -> None:
     """Raise if two answers to one mask differ by more than rounding."""
     if isinstance(after, np.ndarray):
-        spread, size = np.ptp(before) if len(before) > 1 else np.abs(before).max(), np.abs(before).max()
+        size = np.abs(before).max()
+        spread = before.max() - before.min() if len(before) > 1 else size
         same = np.abs(after - before).max() <= _REPEAT_TOLERANCE * spread + _ROUNDING * size
     else:
         same = after == before
     if not same:
-        served = "Endpoints may differ even at temperature 0, as they compute requests of several users together. "
+        served = "Endpoints may vary even at temperature 0, as they batch requests of several users. "
         raise ModelError(
             f"The model must be deterministic, but it answered {before!r} and then {after!r} for one mask of "
             f"{int(mask.sum())} features. {served if isinstance(after, str) else ''}Switch off dropout and sampling "
@@ -155,3 +167,130 @@ def split_rows(outputs: Any, lengths: Sequence[int]) -> list[Any]:
         raise ModelError(f"The model must give one answer per row, got {np.shape(outputs)} for {sum(lengths)} rows.")
     ends = np.cumsum(lengths).tolist()
     return [outputs[end - length : end] for end, length in zip(ends, lengths, strict=True)]
+
+
+class OutputMemory:
+    """What a model said of each distinct mask; ``slots`` are their keys, in the order of computation."""
+
+    def __init__(self, n_columns: int) -> None:
+        self.n_columns = n_columns
+        self.slots: dict[bytes, int] = {}
+        self._buffer: Outputs | None = None  # doubled when full
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Shape of one output, or None before the first."""
+        return None if self._buffer is None else self._buffer.shape[1:]
+
+    @property
+    def outputs(self) -> Outputs:
+        """All outputs."""
+        if self._buffer is None:
+            raise InvalidValueError("Nothing has been evaluated yet.")
+        outputs = self._buffer[: len(self.slots)]
+        outputs.setflags(write=False)
+        return outputs
+
+    def look_up(self, keys: list[bytes]) -> Outputs:
+        """The outputs of masks that are known."""
+        return np.asarray(self.outputs[[self.slots[key] for key in keys]])
+
+    def missing(self, keys: list[bytes], also: Container[bytes] = ()) -> dict[bytes, int]:
+        """The keys that are neither known nor known elsewhere too, each with its first row."""
+        rows: dict[bytes, int] = {}
+        for row, key in enumerate(keys):
+            if key not in self.slots and key not in also:
+                rows.setdefault(key, row)
+        return rows
+
+    def add(self, keys: list[bytes], outputs: Outputs) -> None:
+        """Remember outputs, but for those known: while a question waited, another one may have asked for the same."""
+        new = [row for row, key in enumerate(keys) if key not in self.slots]
+        rows = outputs if len(new) == len(keys) else outputs[new]
+        start, end = len(self.slots), len(self.slots) + len(rows)
+        buffer = rows[:0] if self._buffer is None else self._buffer
+        dtype = rows.dtype if rows.dtype == buffer.dtype else np.result_type(buffer, rows)
+        if end > len(buffer) or dtype != buffer.dtype:
+            grown = np.empty((max(end, 2 * len(buffer)), *rows.shape[1:]), dtype=dtype)
+            grown[:start] = buffer[:start]
+            self._buffer = buffer = grown
+        buffer[start:end] = rows
+        self.slots.update(zip((keys[row] for row in new), range(start, end), strict=True))
+
+
+class RowsAhead:
+    """Outputs that no one has asked for yet, by the keys of their masks; ``n_unused`` counts those that no one will."""
+
+    def __init__(self) -> None:
+        self.rows: dict[bytes, tuple[Outputs, int]] = {}
+        self.n_unused, self.has_failed = 0, False
+
+    def add(self, keys: list[bytes], outputs: Outputs) -> None:
+        """Keep what a call took along."""
+        self.rows.update((key, (outputs, row)) for row, key in enumerate(keys))
+        self.n_unused += len(keys)
+
+    def take(self, keys: list[bytes]) -> Outputs:
+        """The outputs of masks that are asked for now."""
+        self.n_unused -= len(keys)
+        return np.concatenate([outputs[row : row + 1] for outputs, row in map(self.rows.pop, keys)])
+
+
+@dataclass(frozen=True, eq=False)
+class Repeats:
+    """The rows that are due to be computed again, to see whether the model is deterministic.
+
+    They are ``references``, each with its output, and one in 16 of those known, up to four, of which ``n_spread`` were
+    taken; None while none is due.
+    """
+
+    references: tuple[tuple[Mask, Any], ...] = ()
+    n_spread: int | None = None
+
+    def n_due(self, memory: OutputMemory, n_coming: int = 0) -> int:
+        """How many rows are to be repeated; one of those that come, if so many do, may be repeated before they have."""
+        if self.n_spread is None:
+            return 0
+        n_known = len(memory.slots)
+        by_known = n_known // _ROWS_PER_REPEAT
+        soon = min(by_known + 1, (n_known + n_coming) // _ROWS_PER_REPEAT) if by_known else 0
+        return len(self.references) + max(0, min(MOST_REPEATS, max(by_known, soon)) - self.n_spread)
+
+    def take(self, n: int, memory: OutputMemory) -> tuple[Masks, list[Any], Repeats]:
+        """So many masks that are due, references first, what is known of each, and what is due from then on."""
+        if n == 0:
+            return np.zeros((0, memory.n_columns), dtype=bool), [], self
+        taken, n_spread = self.references[:n], self.n_spread
+        masks, outputs = [mask for mask, _ in taken], [output for _, output in taken]
+        if n_spread is not None and n > len(taken):
+            n_more, keys = n - len(taken), list(memory.slots)
+            rows = (np.arange(n_more) * 2 + 1) * len(keys) // (2 * n_more)  # spread evenly
+            masks += list(masks_of([keys[row] for row in rows], memory.n_columns))
+            outputs += list(memory.outputs[rows])
+            n_spread += n_more
+        again = np.array(masks, dtype=bool).reshape(-1, memory.n_columns)
+        return again, outputs, Repeats(self.references[n:], n_spread)
+
+
+def keys_of(masks: Masks) -> list[bytes]:
+    """The bits of each mask (b, n_features): what it is remembered by. Long ones are compressed where that is shorter.
+
+    Random bits cannot be, and trying takes longer than all else: only what shows or hides nearly all is tried.
+    """
+    packed = np.ascontiguousarray(np.packbits(masks, axis=1))
+    width, n_features = packed.shape[1], masks.shape[1]
+    keys: list[bytes] = packed.view(np.dtype((np.void, width))).ravel().tolist()  # type: ignore[assignment]
+    if width >= _LONG_MASK:
+        for row, mask in enumerate(masks):
+            n_shown = np.count_nonzero(mask)
+            if min(n_shown, n_features - n_shown) * _FEW_OF < n_features:
+                keys[row] = min(keys[row], zlib.compress(keys[row], 1), key=len)
+    return keys
+
+
+def masks_of(keys: list[bytes], n_features: int) -> Masks:
+    """The masks (b, n_features) of such keys."""
+    width = -(-n_features // 8)
+    rows = (key if len(key) == width else zlib.decompress(key) for key in keys)
+    packed = np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(-1, width)
+    return np.unpackbits(packed, axis=1, count=n_features).astype(bool)

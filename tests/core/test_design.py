@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.plans import Design
-from holdfast.plans.design import probabilities
+from holdfast.plans import Design, looks_left, rate_test
+from holdfast.plans.design import Stops, probabilities
 from holdfast.plans.search import fixed_design
 from tests.helpers import oracles
 from tests.helpers.stopping_oracle import PAPER_DESIGN_05, PAPER_DESIGN_10, designs, follow_every_sequence, paths_of
@@ -244,3 +244,35 @@ def test_designs_are_values() -> None:
 def test_paths_of_millions_of_draws_are_not_counted() -> None:
     with pytest.raises(ValueError, match="at most 100000 draws"):
         Design(looks=(5, 10**9), limits=(0, 10**9)).expected_draws(0.5)
+
+
+# -- looks that can end a run -------------------------------------------------------------------------
+
+
+def check_looks_left(looks: tuple[int, ...], stops: Stops) -> None:
+    """Against every count that can be reached from every count that goes on."""
+    for n in (0, *looks[:-1]):
+        for n_agreed in range(n + 1):
+            if n and stops(n, n_agreed):
+                continue
+            later = [look for look in looks if look > n]
+            counts = {look: range(n_agreed, n_agreed + look - n + 1) for look in later}
+            ending = [look for look in later if any(stops(look, count) for count in counts[look])]
+            first = ending[0] if ending else later[-1]
+            assert looks_left(looks, stops, n, n_agreed) == [look for look in later if look >= first]
+
+
+@pytest.mark.parametrize("design", [*TINY, *LARGER], ids=name)
+def test_looks_are_left_out_only_where_no_run_can_end(design: Design) -> None:
+    check_looks_left(design.looks, design.stops)
+
+
+@given(designs())
+def test_looks_are_left_out_only_where_no_run_can_end_in_any_design(design: Design) -> None:
+    check_looks_left(design.looks, design.stops)
+
+
+@pytest.mark.parametrize(("min_rate", "confidence"), [(0.9, 0.9), (0.5, 0.99), (0.75, 0.95), (0.1, 0.9)])
+def test_looks_are_left_out_only_where_no_test_can_answer(min_rate: float, confidence: float) -> None:
+    test = rate_test(min_rate, confidence)
+    check_looks_left(test.looks, lambda n, n_agreed: test.answer(n, n_agreed) is not None)

@@ -78,6 +78,33 @@ def test_how_many_rows_are_repeated_depends_on_how_many_are_computed(batch_size:
         assert max(model.batch_sizes) <= batch_size
 
 
+@pytest.mark.parametrize("batch_size", [1, 2, 3, 5, 16, 17, 64, 1000])
+@pytest.mark.parametrize("n_known", [1, 2, 16, 40])
+def test_different_rows_are_repeated_however_many_are_known_before(batch_size: int, n_known: int) -> None:
+    model, masks = Recorded(score_table(8)), all_masks(8)
+    evaluator = hf.Evaluator(model, batch_size=batch_size)
+    evaluator(masks[:n_known])
+    evaluator.check_determinism(masks[0])
+    evaluator(masks[n_known:200])
+    evaluator.settle()
+    repeated = [mask for mask, times in model.times_asked.items() if times > 1]
+    assert evaluator.n_repeated == 5
+    assert len(repeated) >= 4  # in small batches, two may fall on one row
+
+
+@pytest.mark.parametrize("question", [{"radius": 1}, {"radius": 2, "tolerance": 0.05}, {"radius": 9}])
+def test_a_model_that_is_steady_only_where_it_is_asked_first_is_noticed(question: dict[str, Any]) -> None:
+    """Scores vary everywhere but on the explanation and the full input; the largest stays the same."""
+    selected, rng = np.arange(24) < 6, np.random.default_rng(0)
+
+    def scores(masks: Masks) -> Any:
+        others = ~((masks == selected).all(axis=1) | masks.all(axis=1))
+        return np.stack([np.zeros(len(masks)), 1 + 0.5 * others * rng.random(len(masks))], axis=1)
+
+    with pytest.raises(hf.errors.ModelError, match="must be deterministic"):
+        hf.certify(hf.mask_function(scores, n_features=24), selected, rng=0, **question)
+
+
 def test_a_repeat_is_not_answered_by_the_batch_it_came_from_alone() -> None:
     """The explanation is repeated in another batch than its first, so that noise of a whole batch is seen."""
 

@@ -25,8 +25,8 @@ from holdfast import (
     mean_curve,
     smooth,
 )
+from holdfast.calls import asked_alone, working_seconds
 from holdfast.errors import ModelError
-from holdfast.evaluation import asked_alone, working_seconds
 from holdfast.gathering import open_questions, run_together
 from holdfast.prices import CallPrice
 from holdfast.types import MaskedModel, Masks, Outputs
@@ -75,10 +75,16 @@ class OnDevice:
 class Probe:
     """What finds 3 rows to be the fastest, and writes down what it is told of."""
 
-    size = 3
+    size, settled = 3, False
 
     def __init__(self) -> None:
         self.recorded: list[int] = []
+
+    def rows_of(self, n_rows: int) -> int:
+        return min(n_rows, self.size)
+
+    def clock(self) -> float:
+        return 0.0
 
     def record(self, n_rows: int, seconds: float) -> None:
         self.recorded.append(n_rows)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,10 +11,11 @@ import numpy as np
 import pytest
 
 import holdfast as hf
-from holdfast.certification import reference
+from holdfast.certification import reference, shared_draws
 from holdfast.certification.question import Procedure
 from holdfast.errors import HoldfastError
 from holdfast.evaluation import Evaluator
+from holdfast.plans import make_plan
 from holdfast.prices import CallMeter, CallPrice
 from tests.core.test_random_answers import RandomAnswers
 
@@ -119,15 +121,48 @@ def test_a_call_takes_along_no_more_rows_than_take_as_long() -> None:
         assert sum(device.batches) <= certificate.design.max_draws + 2 + certificate.n_repeated
 
 
-def test_a_slow_call_is_made_far_less_often() -> None:
+def every_look(looks: Sequence[int], stops: Any, n_evaluated: int, n_agreed: int) -> list[int]:
+    """In place of ``looks_left``: all looks that come."""
+    return [look for look in looks if look > n_evaluated]
+
+
+@pytest.fixture
+def call_at_every_look(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    def patch() -> None:
+        for module in (reference, shared_draws):
+            monkeypatch.setattr(module, "looks_left", every_look)
+
+    return patch
+
+
+def test_looks_that_cannot_end_the_draws_are_passed_over(call_at_every_look: Callable[[], None]) -> None:
+    def ask_all() -> dict[str, tuple[str, int]]:
+        """What each verb says, the number of its rounds aside, and how often it called the model."""
+        results = {}
+        for name, ask in ASK.items():
+            device = Device()
+            said = re.sub('"n_rounds": [0-9]+', "", ask(device).to_json())
+            results[name] = said, len(device.batches)
+        return results
+
+    before = ask_all()
+    call_at_every_look()
+    after = ask_all()
+    assert {name: said for name, (said, _) in before.items()} == {name: said for name, (said, _) in after.items()}
+    assert all(before[name][1] <= after[name][1] for name in ASK)
+    assert before["radii"][1] <= 0.5 * after["radii"][1]
+
+
+def test_a_slow_call_is_made_far_less_often(call_at_every_look: Callable[[], None]) -> None:
     seconds = {}
-    for price in (None, GPU):
+    for price in (GPU, None):
         device = Device()
         for verb in ("certify", "radius", "radii"):
             before = device.seconds
             ASK[verb](Evaluator(device, price=price))
             seconds[verb, price] = device.seconds - before
-    assert seconds["certify", None] > 2.5 * seconds["certify", GPU]
+        call_at_every_look()
+    assert seconds["certify", None] > 2 * seconds["certify", GPU]
     assert seconds["radius", None] > 3 * seconds["radius", GPU]
     assert seconds["radii", None] > 1.3 * seconds["radii", GPU]
 
@@ -228,19 +263,27 @@ def test_many_masks_at_a_time_are_drawn_in_portions(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("price", [None, GPU, HUGE])
 @pytest.mark.parametrize("most", [1 << 26, 9 * N])
-def test_the_masks_of_all_looks_are_one_stream(
+def test_a_plan_counts_the_first_draws_of_one_stream(
     price: CallPrice | None, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reference, "_PORTION_BYTES", most)
-    nearby, looks = hf.neighborhood.Additions(SELECTED, 9), (23, 30, 34, 60)
+    nearby, plan, taken = (
+        hf.neighborhood.Additions(SELECTED, 9),
+        make_plan("sequential", tolerance=0.1, confidence=0.9),
+        list[Any](),
+    )
     procedure = Procedure.check(hf.certify, "single", {"rng": 0}, radii=[9])
     with procedure.about(Evaluator(Device(), price=price), SELECTED) as (evaluator, mask, bound):
         prediction = reference.Reference(evaluator, mask, bound)
-        portions = [list(part) for part in prediction.masks_at_looks(nearby, looks, np.random.default_rng(7))]
-    assert [sum(map(len, part)) for part in portions] == [23, 7, 4, 26]
-    assert all(len(masks) <= max(most // N, 1) for part in portions for masks in part)
-    drawn = np.concatenate([masks for part in portions for masks in part])
-    assert np.array_equal(drawn, nearby.sample(60, np.random.default_rng(7)))
+        judge = prediction.judge
+        monkeypatch.setattr(prediction, "judge", lambda masks: taken.append(masks) or judge(masks))
+        tally = prediction.sampled(nearby, plan, np.random.default_rng(7)).tally
+    assert all(len(masks) <= most // N for masks in taken)
+    counted = np.concatenate(taken)
+    assert np.array_equal(counted, nearby.sample(tally.n_evaluated, np.random.default_rng(7)))
+    looks = [n for n in plan.design.looks if n <= tally.n_evaluated]
+    agreed = judge(counted)
+    assert [plan.design.stops(n, int(agreed[:n].sum())) for n in looks] == [False] * (len(looks) - 1) + [True]
 
 
 def test_what_no_look_took_is_forgotten_with_the_question() -> None:

@@ -30,18 +30,26 @@ def law_of(name: str, selected: Any) -> Neighborhood:
 @pytest.mark.parametrize("roundings", [64, 1e13])
 @pytest.mark.parametrize("name", LAWS)
 @pytest.mark.parametrize("n", [2, 3, 17, 64, 400])
-def test_sizes_by_jumps_are_those_from_radius_to_radius(
+def test_sizes_by_jumps_and_by_tables_are_those_from_radius_to_radius(
     n: int, name: str, roundings: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With so many roundings that they decide everything, the law itself is asked everywhere."""
     monkeypatch.setattr(shared_draws, "_ROUNDINGS", roundings)
     monkeypatch.setattr(shared_draws, "_FEW_LEFT", 0 if n == 64 else 5)
     for share in (0.25, 0.5, 0.8):
-        chain = SizeChain(law_of(name, np.arange(n) < n * share), np.random.default_rng(n))
-        assert chain._nearer is not None
-        words = np.random.default_rng(1).integers(0, 2**64, size=(30, chain._reach + 1), dtype=np.uint64)
+        nearby = law_of(name, np.arange(n) < n * share)
+        monkeypatch.setattr(shared_draws, "_FEW_RADII", -1)
+        long = SizeChain(nearby, np.random.default_rng(n))
+        monkeypatch.setattr(shared_draws, "_FEW_RADII", n)
+        short = SizeChain(nearby, np.random.default_rng(n))
+        assert long._nearer is not None
+        assert short._shares is not None
+        words = np.random.default_rng(1).integers(0, 2**64, size=(30, long._reach + 1), dtype=np.uint64)
         words[0], words[1] = 0, 2**64 - 1
-        assert np.array_equal(chain._by_jumps(words, chain._nearer), chain._by_steps(words))
+        sizes = long._by_steps(words)  # of the law at each radius itself
+        assert np.array_equal(long._by_jumps(words, long._nearer), sizes)
+        assert np.array_equal(short._by_steps(words), sizes)
+        assert np.array_equal(short.sizes(long._reach, 0, 40), long.sizes(long._reach, 0, 40))
 
 
 def test_sizes_do_not_depend_on_how_many_words_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +93,7 @@ def test_long_masks_are_remembered_as_they_are_and_take_no_room_if_nearly_all_is
     evaluator = Evaluator(hf.mask_function(lambda rows: rows[:, :20].sum(axis=1), n_features=n))
     assert evaluator(masks).tolist() == masks[:, :20].sum(axis=1).tolist()
     assert np.array_equal(evaluator.masks, masks)
-    sizes = [len(key) for key in evaluator._slots]
+    sizes = [len(key) for key in evaluator.memory.slots]
     assert sizes[2] == sizes[3] == n // 8
     assert max(sizes[0], sizes[1], sizes[4], sizes[5]) < n // 64
     assert evaluator(masks[::-1]).tolist() == masks[::-1, :20].sum(axis=1).tolist()

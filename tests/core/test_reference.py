@@ -97,7 +97,7 @@ def test_a_stable_selection_starts_from_a_full_input_that_gives_the_reference() 
     assert all(step.prediction == full for step in stable.trail)
     assert hf.recheck(WORDS, stable).confirmed
     wrong = next(label for label in ("yes", "no", "none") if label != full)
-    with pytest.raises(InvalidValueError, match="`reference` must be what the full input gives"):
+    with pytest.raises(InvalidValueError, match="`reference` must be the prediction of the full input"):
         hf.stabilize(WORDS, np.arange(N), min_rate=0.3, radius=1, reference=wrong)
 
 
@@ -108,7 +108,9 @@ def test_a_witness_changes_the_reference() -> None:
     assert (witness.added, witness.reference, own.reference) == (own.added, alone, None)
     assert hf.recheck(WORDS, witness).confirmed
     wrong = next(label for label in ("yes", "no", "none") if label != alone)
-    with pytest.raises(InvalidValueError, match=f"must be what the selected features alone give, got '{wrong}'"):
+    with pytest.raises(
+        InvalidValueError, match=f"must be the prediction of the selected features alone, '{alone}', got '{wrong}'"
+    ):
         hf.find_witness(WORDS, SELECTED, reference=wrong)
 
 
@@ -128,13 +130,13 @@ def test_sampled_rates_are_about_the_reference_too() -> None:
 @pytest.mark.parametrize(
     ("model", "reference", "agree", "error", "message"),
     [
-        (WORDS, 3, "same_top_class", InvalidTypeError, "be a label such as the model gives, "),
-        (WORDS, [0.5], "same_top_class", InvalidTypeError, "be a label such as the model gives, "),
+        (WORDS, 3, "same_top_class", InvalidTypeError, "be a label of the model, such as "),
+        (WORDS, [0.5], "same_top_class", InvalidTypeError, "be a label of the model, such as "),
         (CLASSES, "great", "same_top_class", InvalidValueError, "be a class: a name, or a number from 0 to 2"),
         (CLASSES, 3, "same_top_class", InvalidValueError, "be a class: a name, or a number from 0 to 2"),
         (CLASSES, True, "same_top_class", InvalidValueError, "be a class: a name, or a number from 0 to 2"),
-        (ONE, "big", "within(0.1)", InvalidValueError, r"be scores for within\(0\.1\), 1 of them"),
-        (CLASSES, [0.1, 0.2], "within(0.1)", InvalidValueError, r"be scores for within\(0\.1\), 3 of them"),
+        (ONE, "big", "within(0.1)", InvalidValueError, r"be a list of 1 scores for within\(0\.1\)"),
+        (CLASSES, [0.1, 0.2], "within(0.1)", InvalidValueError, r"be a list of 3 scores for within\(0\.1\)"),
         (CLASSES, [], "within(0.1)", InvalidTypeError, "be a label, a class or scores"),
         (CLASSES, {"a": 1}, "within(0.1)", InvalidTypeError, "be a label, a class or scores"),
         (ONE, float("nan"), "within(0.1)", InvalidValueError, "be finite"),

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from holdfast import Evaluator, certify, models
+from holdfast.calls import steady_batch_size
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.evaluation import evaluating, steady_batch_size
+from holdfast.evaluation import evaluating
 from holdfast.masking.image.mask_image import mask_image
 from holdfast.masking.speed import Acceleration, BatchProbe, layout_probe
 from holdfast.masking.text.mask_text import mask_text
@@ -195,11 +196,10 @@ def test_the_probe_settles_where_doubling_no_longer_helps(fixed: float, each: fl
         probe.record(probe.size, seconds(probe.size))
         n_calls += 1
     if probe.settled:
-        assert probe.size / seconds(probe.size) >= 0.97 * 2 * probe.size / seconds(2 * probe.size)
-        assert probe.size == 4 or probe.size / seconds(probe.size) >= 1.03 * (probe.size // 2) / seconds(
-            probe.size // 2
-        )
-        assert n_calls <= 2 * (2 * probe.size).bit_length()
+        rate = {size: size / seconds(size) for size in (2**power for power in range(2, 25))}
+        assert all(rate[probe.size] >= 0.97 * rate[probe.size * times] for times in (2, 4))
+        assert all(rate[probe.size] >= rate[size] for size in rate if size < probe.size)
+        assert n_calls <= 2 * (4 * probe.size).bit_length()
         settled = probe.size
         probe.record(settled, 1e-9)
         assert probe.size == settled
@@ -211,7 +211,7 @@ class Recording:
     n_features = 10
 
     def __init__(self, *, capacity: int = 10**9) -> None:
-        self.batch_probe = BatchProbe()
+        self.batch_probe = BatchProbe(clock=lambda: self.seconds)  # on which nothing else takes any time
         self.seconds = 0.0
         self.sizes: list[int] = []
         self.capacity = capacity
@@ -223,22 +223,46 @@ class Recording:
         self.seconds += 0.02 + (0.01 * len(masks) if len(masks) > 16 else 0.0)
         return np.stack([masks[:, :5].sum(axis=1), np.full(len(masks), 2)], axis=1).astype(float)
 
-    def perf_counter(self) -> float:
-        """What its own clock says, on which nothing else takes any time."""
-        return self.seconds
+
+@given(st.integers(1, 300), st.integers(1, 300), st.sampled_from([4, 16, 64]))
+def test_a_probe_that_has_settled_leaves_no_small_rest(n_rows: int, most: int, size: int) -> None:
+    probe, sizes = BatchProbe(size), list[int]()
+    assert probe.rows_of(n_rows) == min(n_rows, size)
+    probe.settled = True
+    while n_rows > sum(sizes):
+        sizes.append(probe.rows_of(n_rows - sum(sizes)))
+    assert sum(sizes) == n_rows
+    assert max(sizes) <= 1.5 * size
+    assert min(sizes) >= min(n_rows, size / 2)
+    for limit in (most, 2 * most):  # what did not fit does not fit later
+        probe.stop_at(limit)
+        assert 1 <= probe.rows_of(n_rows) <= min(n_rows, most)
 
 
-def test_batches_grow_while_that_is_faster_and_no_mask_is_computed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("best", "waiting"), [(32, 100), (64, 200), (128, 256), (128, 1000)])
+def test_a_probe_does_not_wait_for_calls_that_never_come(best: int, waiting: int) -> None:
+    """Of at most 256 rows, of which those above the best size take half as long again each."""
+    probe = BatchProbe()
+    for _ in range(200):
+        left = waiting
+        while left:
+            n_rows = min(probe.rows_of(left), 256)
+            probe.record(n_rows, 10 + n_rows * (1.0 if n_rows <= best else 1.5))
+            left -= n_rows
+    assert probe.settled
+    assert best / 2 <= probe.rows_of(waiting) <= 1.5 * best
+
+
+def test_batches_grow_while_that_is_faster_and_no_mask_is_computed_twice() -> None:
     model = Recording()
-    monkeypatch.setattr("holdfast.evaluation.time", model)
     evaluator = Evaluator(model)
-    outputs = evaluator(all_masks(10)[:200])
-    assert model.sizes == [4, 4, 8, 8, 16, 16, 32, 32, 16, 16, 16, 16, 16]
-    assert sum(model.sizes) == evaluator.n_calls == 200
-    np.testing.assert_array_equal(outputs, Recording()(all_masks(10)[:200]))
+    outputs = evaluator(all_masks(10)[:408])
+    assert model.sizes == [4, 4, 8, 8, 16, 16, 32, 32, 64, 64, *[16] * 10]
+    assert sum(model.sizes) == evaluator.n_calls == 408
+    np.testing.assert_array_equal(outputs, Recording()(all_masks(10)[:408]))
     model.sizes.clear()
     Evaluator(model)(all_masks(10)[:40])
-    assert model.sizes == [16, 16, 8], "the next question starts from what is known"
+    assert model.sizes == [20, 20], "the next question starts from what is known"
 
 
 def test_a_batch_size_that_is_given_is_kept() -> None:
@@ -308,11 +332,10 @@ def test_a_models_own_batch_size_is_the_most_that_the_probe_offers() -> None:
     assert max(model.sizes) == 6
 
 
-def test_the_probe_goes_no_further_than_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_probe_goes_no_further_than_memory_allows() -> None:
     model = Recording(capacity=6)
-    monkeypatch.setattr("holdfast.evaluation.time", model)
     Evaluator(model)(all_masks(10)[:30])
-    assert model.sizes == [4, 4, 8, 4, 4, 4, 4, 4, 2]
+    assert model.sizes == [4, 4, 8, 4, 4, 4, 4, 3, 3]
     assert model.batch_probe.size == 4
 
 

@@ -17,6 +17,7 @@ from holdfast.certification.reference import (
     Outcome,
     PredictionClaim,
     Reference,
+    asks_together,
     check_proof,
     most_drawn,
     possible_rates,
@@ -25,7 +26,7 @@ from holdfast.certification.reference import (
 )
 from holdfast.distributions.distribution import UNEQUAL
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.evaluation import Evaluator, Tally
+from holdfast.evaluation import Evaluator
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import PLANS, RATE_KINDS, WORST, Plan, most_rows, parts_of
 from holdfast.plans.design import Design
@@ -385,8 +386,9 @@ def certify(
         plan = question.plan_for(parts, question.make_plan())
         if evaluator.progress is not None:
             evaluator.expect(most_rows(parts, plan))
+        before = evaluator.n_calls
         _compute_first(parts, plan, evaluator, procedure)
-        reference = Reference(evaluator, mask, procedure)
+        reference = Reference(evaluator, mask, procedure, calls_before=before)
         lists = reference.lists(nearby)
         outcomes = [_enumerate_or_sample(part, plan, reference, procedure, on_look, lists=lists) for part in parts]
         outcome = worst_of(outcomes) if question.rate_kind in WORST else outcomes[0]
@@ -394,21 +396,25 @@ def certify(
 
 
 def _compute_first(parts: list[Neighborhood], plan: Plan, evaluator: Evaluator, procedure: Procedure) -> None:
-    """Where a call takes long, compute the masks of all first looks with the explanation, and later ones if cheap.
+    """Compute the masks of all first looks with the explanation, and where a call takes long later ones too.
 
-    What can be counted from the structure of the model is not drawn, and what has few masks is all evaluated.
+    What the structure of the model may tell is not drawn, and what has few masks is all evaluated. A model that answers
+    in words, for which each row is paid, is asked about the explanation first: a reference may not fit it.
     """
     selected, question, looks = parts[0].selected, procedure.question, plan.design.looks
-    masks = [reference_masks(selected, question.n_completions)]
-    if evaluator.ahead(masks[0]) is None or (procedure.structure is not None and procedure.structure.countable):
-        return
     sampled = [part for part in parts if not question.enumerates(part, plan.max_draws)]
-    if len(sampled) * looks[0] > most_drawn(parts[0]):
+    fits = 0 < len(sampled) * looks[0] <= most_drawn(parts[0])
+    known = procedure.structure is not None and procedure.structure.countable is not None
+    if not fits or known or not asks_together(evaluator, question) or evaluator.answering is not None:
         return
     streams = [procedure.own_stream(selected, str(part.smallest)) for part in sampled]
+    masks = [reference_masks(selected, question.n_completions)]
     masks += [part.sample(looks[0], rng) for part, rng in zip(sampled, streams, strict=True)]
     ahead = evaluator.ahead(np.concatenate(masks))
-    if len(sampled) == 1 and ahead is not None:
+    if ahead is None:
+        evaluator(np.concatenate(masks))
+        return
+    if len(sampled) == 1:
         last = max(look for look in looks if look <= looks[0] + min(*ahead, most_drawn(parts[0]) - looks[0]))
         masks.append(sampled[0].sample(last - looks[0], streams[0]))
     evaluator.compute_ahead(np.concatenate(masks))
@@ -436,11 +442,7 @@ def _enumerate_or_sample(
     if exact:
         return reference.enumerated(nearby, plan.max_draws, on_count=on_count)
     rng = procedure.own_stream(reference.selected, str(nearby.smallest))
-    looks, tally, stopped = reference.masks_at_looks(nearby, plan.design.looks, rng), Tally(), False
-    while not stopped:  # every design stops at its last look
-        tally = reference.count(next(looks), after=tally, on_count=on_count)
-        stopped = plan.design.stops(tally.n_evaluated, tally.n_agreed)
-    return Outcome(tally, plan)
+    return reference.sampled(nearby, plan, rng, on_count=on_count)
 
 
 def make_certificate(

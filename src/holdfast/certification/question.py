@@ -64,7 +64,7 @@ def parse_radii(text: str, name: str = "radii") -> list[int]:
             raise InvalidValueError(argument=name, must="be radii such as 1,5,10 or 1-10", got=shown(text))
         first, last = int(match[1]), int(match[2] or match[1])
         if first > last:
-            must = f"have spans that go upwards, such as {last}-{first}"
+            must = f"have ranges that go up, such as {last}-{first}"
             raise InvalidValueError(argument=name, must=must, got=shown(text))
         radii += range(first, min(last + 1, first + MOST_ENTRIES + 1))
         if len(radii) > MOST_ENTRIES:
@@ -91,7 +91,7 @@ class Field(NamedTuple):
 
 
 FIELDS: Mapping[str, Field] = {
-    "radii": Field((), check_radii, "how many more features may be revealed: 1,5,10 or a span such as 1-10"),
+    "radii": Field((), check_radii, "how many more features may be revealed: 1,5,10 or a range such as 1-10"),
     "tolerance": Field(0.1, check_share, "largest error of the rate"),
     "confidence": Field(0.9, check_share, "probability that the claim is true"),
     "plan": Field(
@@ -105,7 +105,7 @@ FIELDS: Mapping[str, Field] = {
         f"what counts as the same prediction: {', '.join(NAMES)}",
     ),
     "reference": Field(
-        None, as_reference, "the answer, label or class to agree with; by default what the selected features alone give"
+        None, as_reference, "the answer, label or class to agree with (default: what the selected features alone give)"
     ),
     "neighborhood": Field(
         "additions",
@@ -152,7 +152,7 @@ class Question:
         values = {name: keywords.get(name, field.default) for name, field in FIELDS.items()}
         question = cls(**{name: FIELDS[name].check(value, f"{prefix}{name}") for name, value in values.items()})
         if isinstance(question.neighborhood, OwnDistribution) and question.rate_kind != "uniform":
-            must = "be 'uniform' for a neighbourhood of one's own, which has no sizes"
+            must = "be 'uniform' for your own neighbourhood, which has no sizes"
             raise InvalidValueError(argument=f"{prefix}rate_kind", must=must, got=shown(question.rate_kind))
         return question
 
@@ -184,7 +184,7 @@ def own_terms(evaluator: Evaluator, agree: Agreement, reference: Any) -> tuple[A
     if model is None:
         return agree, reference
     if getattr(model, "exact", False) and agree is not same_top_class and agree.name != model.agreement:
-        must = "be left out where only the reference's own tokens count as the same answer"
+        must = "be left out: only the exact tokens of the reference count as the same answer"
         raise InvalidValueError(argument="agree", must=must, got=agree.name)
     agree = as_agreement(model.agreement) if agree is same_top_class else agree
     return agree, model.reference if reference is None else reference
@@ -273,7 +273,7 @@ class Procedure:
         for name in keywords:
             if name not in taken:
                 hint = did_you_mean(name, list(taken))
-                raise InvalidTypeError(argument=name, must=f"be a keyword of `{verb.__name__}`, and is none", hint=hint)
+                raise InvalidTypeError(argument=name, must=f"be a keyword of `{verb.__name__}`", hint=hint)
         defaults = {name: parameter.default for name, parameter in taken.items() if name in FIELDS}
         asked = {**_RUN_DEFAULTS, **defaults, **keywords, **fixed}
         question, canonical = Question.check(asked), is_canonical(asked["rng"])
@@ -299,11 +299,11 @@ class Procedure:
         """
         agree, reference = own_terms(evaluator, self.question.agree, self.question.reference)
         if getattr(agree, "errors", None) is not None and (self.question.rate_kind in WORST or self.draws == "paired"):
-            must = "have no `errors` here: what people labelled is about one rate, of one explanation"
+            must = "have no `errors` here: they apply to a single rate of a single explanation"
             raise InvalidValueError(argument="agree", must=must, got=agree.name)
         drawn = completions_of(evaluator)
         if drawn is not None and self.question.answers == "random":
-            must = "be left out for random fills, which are drawn with each mask; the model itself is deterministic"
+            must = "be left out for random fills: the model itself must be deterministic"
             raise InvalidValueError(argument="answers", must=must, got="'random'")
         reads = self.question.answers == "fixed" and evaluator.reads_structure
         structure = Structure(evaluator) if reads else None
@@ -311,7 +311,7 @@ class Procedure:
         procedure = replace(self, question=question, structure=structure)
         if isinstance(question.neighborhood, OwnDistribution):
             for mask in explanations:
-                about = ", as `check_neighborhood` says in full"
+                about = ": run `check_neighborhood` for details"
                 check_draws(question.neighborhood(mask, None), _FEW_DRAWS, about)
         if self.is_canonical:
             procedure = replace(procedure, key=self.canonical_key(evaluator.provenance, *explanations))

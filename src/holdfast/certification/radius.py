@@ -139,7 +139,9 @@ class RadiusCertificate(Plotted, PredictionClaim, schema="holdfast.radius_certif
             drawn = "random answers" if self.answers == "random" else "draws"
             reason = f"the rate at radius {last.radius} is smaller"
             if not last.exact:
-                reason = f"{'not enough' if last.answer is None else 'too few equal'} {drawn} at radius {last.radius}"
+                reason = (
+                    f"{'not enough' if last.answer is None else 'too few agreeing'} {drawn} at radius {last.radius}"
+                )
             return fitted(
                 "No radius is certified {keeps} in at least {rate} of cases: {reason}{but}.",
                 rate=[sure(self.min_rate)],

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from holdfast.evaluation import Evaluator, Tally
 from holdfast.exact.countable import PROOFS, Counts, NearestChange
 from holdfast.judging import JudgeErrors
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
-from holdfast.plans import Plan
+from holdfast.plans import Plan, looks_left
 from holdfast.terminal import Pictured
 from holdfast.types import Mask, Masks, Provenance
 from holdfast.validation import check_class_name, check_mask, check_name, check_whole, shown
@@ -145,9 +145,12 @@ class Reference:
     whether ``selected`` alone has it. ``last_changes`` are the masks of the last batch with a change that have one.
     """
 
-    def __init__(self, evaluator: Evaluator, selected: Mask, procedure: Procedure) -> None:
+    def __init__(
+        self, evaluator: Evaluator, selected: Mask, procedure: Procedure, *, calls_before: int | None = None
+    ) -> None:
         self._evaluator, self._agree, self.selected = evaluator, procedure.question.agree, selected
-        self._calls_before, self._repeated_before = evaluator.n_calls, evaluator.n_repeated
+        self._calls_before = evaluator.n_calls if calls_before is None else calls_before
+        self._repeated_before = evaluator.n_repeated
         self.counterexample: Mask | None = None
         self.completion: int | None = None
         self.last_changes: Masks = selected[None][:0]
@@ -209,28 +212,34 @@ class Reference:
                 break
         return tally
 
-    def masks_at_looks(
-        self, nearby: Neighborhood, looks: Sequence[int], rng: np.random.Generator
-    ) -> Iterator[Iterable[Masks]]:
-        """The masks of one look after the other, in portions; those of later looks are computed ahead if that is cheap.
+    def sampled(
+        self,
+        nearby: Neighborhood,
+        plan: Plan,
+        rng: np.random.Generator,
+        *,
+        on_count: Callable[[Tally], None] | None = None,
+    ) -> Outcome:
+        """The outcome of a plan: draws from look to look, until it stops.
 
-        They may take as long as one more call does: if there is another look they save one, and if not no more is lost.
+        Where a call takes long, masks of later looks are computed in the same call. They may take as long as one more
+        call does: if there is another look they save one, and if not no more is lost.
         """
-        most, drawn = most_drawn(nearby), nearby.sample(0, rng)
-        for start, stop in pairwise((0, *looks)):
-            if stop - start > most:  # nothing is ahead of so many
-                yield portions(nearby, stop - start, rng)
-                continue
-            if len(drawn) == 0:
-                drawn = nearby.sample(stop - start, rng)
+        design, most, tally, drawn = plan.design, most_drawn(nearby), NOTHING, nearby.sample(0, rng)
+        while not tally.n_evaluated or not design.stops(tally.n_evaluated, tally.n_agreed):
+            looks = looks_left(design.looks, design.stops, tally.n_evaluated, tally.n_agreed)
+            n = looks[0] - tally.n_evaluated
+            if len(drawn) < n <= most:  # nothing is computed ahead of more
+                drawn = np.concatenate([drawn, nearby.sample(n - len(drawn), rng)])
                 ahead = self._evaluator.ahead(drawn)
-                room = 0 if ahead is None else min(*ahead, most - len(drawn))
-                last = max(look for look in looks if look <= stop + room)
-                if last > stop:
-                    drawn = np.concatenate([drawn, nearby.sample(last - stop, rng)])
+                room = 0 if ahead is None else min(*ahead, most - n)
+                last = max(look for look in looks if look <= looks[0] + room)
+                if last > looks[0]:
+                    drawn = np.concatenate([drawn, nearby.sample(last - looks[0], rng)])
                     self._evaluator.compute_ahead(drawn)
-            yield [drawn[: stop - start]]
-            drawn = drawn[stop - start :]
+            batches = chain([drawn[:n]], portions(nearby, n - len(drawn), rng))
+            tally, drawn = self.count(batches, after=tally, on_count=on_count), drawn[n:]
+        return Outcome(tally, plan)
 
     def enumerated(
         self, nearby: Neighborhood, batch: int, *, on_count: Callable[[Tally], None] | None = None

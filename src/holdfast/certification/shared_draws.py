@@ -20,20 +20,22 @@ from holdfast.certification.reference import Outcome, Reference, asks_together, 
 from holdfast.completions import nearby_rows
 from holdfast.evaluation import Evaluator, Tally
 from holdfast.neighborhood import Additions, Indices, Neighborhood, PoolFlips, uniform
-from holdfast.plans import Plan
+from holdfast.plans import Plan, Stops, looks_left
 from holdfast.types import Mask, Masks
 
 if TYPE_CHECKING:  # needed only where a call has a price
     from holdfast.prices import Ahead
 
 Streams = Callable[[str], np.random.Generator]
-Stops = Callable[[int, int], bool]
 Floats = NDArray[np.float64]
 
 _MOST_DISTRIBUTIONS = 1024
 
 _ROUNDINGS = 64
 """Rounding units per radius by which products and sums of shares may differ: each step has a few."""
+
+_FEW_RADII, _DRAWS_AT_A_TIME = 128, 64
+"""For so few radii, stepping from radius to radius takes least, for so many draws at a time."""
 
 _FEW_LEFT = 64
 """Numbers that are looked at one by one."""
@@ -60,14 +62,19 @@ class SizeChain:
         widest = self._distribution(len(nearby.selected))
         self._reach, self._least = widest.effective_radius, widest.smallest
         masks = getattr(widest, "masks", widest)  # completions are drawn beside them
-        self._nearer = masks.shares_nearer() if isinstance(masks, PoolFlips) and self._least == 0 else None
+        flips = masks if isinstance(masks, PoolFlips) and self._least == 0 else None
+        self._is_short = flips is not None and self._reach <= _FEW_RADII
+        self._shares = flips.shares_within() if flips is not None and self._is_short else None
+        self._nearer = flips.shares_nearer() if flips is not None and not self._is_short else None
         self._steps = [] if self._nearer is None else self._nearer.tolist()
         self._sizes: NDArray[np.int32] = np.zeros((0, self._reach + 1), dtype=np.int32)
 
     def sizes(self, radius: int, start: int, stop: int) -> Indices:
-        step, parts = max(1, _MOST_WORDS // (self._reach + 1)), [self._sizes]
-        for drawn in range(len(self._sizes), stop, step):
-            words = self._rng.integers(0, 2**64, size=(min(step, stop - drawn), self._reach + 1), dtype=np.uint64)
+        width = (self._reach + 1) * (max(1, self._reach) if self._is_short else 1)
+        step, parts = max(1, _MOST_WORDS // width), [self._sizes]
+        most = -(-stop // _DRAWS_AT_A_TIME) * _DRAWS_AT_A_TIME if self._is_short else stop
+        for drawn in range(len(self._sizes), most if stop > len(self._sizes) else 0, step):
+            words = self._rng.integers(0, 2**64, size=(min(step, most - drawn), self._reach + 1), dtype=np.uint64)
             parts.append(self._by_steps(words) if self._nearer is None else self._by_jumps(words, self._nearer))
         self._sizes = np.concatenate(parts) if len(parts) > 1 else self._sizes
         return self._sizes[start:stop, radius].astype(np.intp)
@@ -76,9 +83,12 @@ class SizeChain:
         """The sizes of draws at all radii, from radius to radius."""
         sizes = np.zeros(words.shape, dtype=np.int32)
         size = np.full(len(words), self._reach + 1, dtype=np.intp)
+        fresh = None if self._shares is None else (self._shares <= uniform(words)[:, :, None]).sum(axis=2)
         for within in range(self._reach, self._least, -1):
             beyond = size > within
-            if beyond.any():
+            if fresh is not None:
+                size = np.where(beyond, fresh[:, within], size)
+            elif beyond.any():
                 size[beyond] = self._distribution(within).distances(words[beyond, within])
             sizes[:, within] = size
         return sizes
@@ -182,9 +192,10 @@ class MaskLists:
         for k in np.flatnonzero(lengths > self.lengths).tolist():
             if k not in self._rings:
                 self._rings[k] = (self._widest.exactly(k), self._streams(f"size {k}"))
-                self._drawn[k] = self._rings[k][0].sample(0, self._rings[k][1])
             (ring, rng), n = self._rings[k], int(lengths[k] - self.lengths[k])
-            if n > len(self._drawn[k]):
+            if k not in self._drawn:
+                self._drawn[k] = ring.sample(n, rng)
+            elif n > len(self._drawn[k]):
                 self._drawn[k] = np.concatenate([self._drawn[k], ring.sample(n - len(self._drawn[k]), rng)])
             missing.append(self._drawn[k][:n])
         return np.concatenate(missing) if missing else self._widest.selected[None][:0]
@@ -224,24 +235,27 @@ class DrawSequence:
     def tally(self) -> Tally:
         return Tally(int(self.agreed.sum()), len(self.agreed))
 
+    @property
+    def looks_left(self) -> list[int]:
+        """The looks that may come, from the first at which the draws can stop."""
+        tally = self.tally
+        return looks_left(self._looks, self._stops, tally.n_evaluated, tally.n_agreed)
+
     def needs(self) -> Indices:
         """How long each list must be for the next look."""
-        n = len(self.agreed)
-        self._sizes = self._lists.sizes(self.nearby, n, next(look for look in self._looks if look > n))
+        self._sizes = self._lists.sizes(self.nearby, len(self.agreed), self.looks_left[0])
         return self._used + np.bincount(self._sizes, minlength=len(self._used))
 
     def needs_at_looks(self) -> Indices:
         """How long each list must be for every look that is left, (n_looks, n_sizes)."""
-        n, width = len(self.agreed), len(self._used)
-        looks = [look for look in self._looks if look > n]
+        n, width, looks = len(self.agreed), len(self._used), self.looks_left
         place = np.repeat(np.arange(len(looks)), np.diff([n, *looks]))
         counts = np.bincount(place * width + self._lists.sizes(self.nearby, n, looks[-1]), minlength=len(looks) * width)
         return np.asarray(self._used + counts.reshape(-1, width).cumsum(axis=0))
 
     def n_expected(self, before: Tally) -> int:
         """How many looks will come after the next one, if draws go on as they began, or as those before them did."""
-        looks, tally = [look for look in self._looks if look > len(self.agreed)], self.tally
-        tally = tally if tally.n_evaluated else before
+        looks, tally = self.looks_left, self.tally if len(self.agreed) else before
         if tally.n_evaluated == 0:
             return 0
         agreed = (look * tally.n_agreed // tally.n_evaluated for look in looks)

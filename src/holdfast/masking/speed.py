@@ -26,6 +26,8 @@ AUTOCASTS = {"bf16": "bfloat16", "fp16": "float16"}
 
 # A batch size is worth its memory if it computes so many times the rows per second of the best before.
 _BATCH_GAIN = 1.03
+_MOST_ROWS = 1 << 20  # more than any batch holds
+_MOST_SMALLER = 16  # calls of fewer rows than are still to be tried, after which they are not
 _BATCH_REPEATS = 2  # full calls that are timed per size; the best of them counts, since other work only adds time
 
 _LAYOUT_ROUNDS = 3  # calls of one length that are timed in each layout; the best counts: the first also warms up
@@ -118,41 +120,65 @@ class Runner:
 
 
 class BatchProbe:
-    """The size of the next call: doubled while that computes more rows per second, then kept.
+    """How many rows go into the next call: twice as many while that computes more rows per second, then the best.
 
-    It begins with ``first`` rows. No call is made for its sake, and no result depends on it. On a CPU
-    larger batches help until their activations no longer fit its caches, and from there on do harm.
+    It begins with ``first`` rows. No call is made for its sake, and no result depends on it. On a CPU larger batches
+    help until their activations no longer fit its caches, and from there on do harm. A size is given up once twice and
+    four times as many rows were no faster: other work on the machine may slow down one of them.
     """
 
-    def __init__(self, first: int = 4) -> None:
-        self.size = first
+    def __init__(self, first: int = 4, *, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.size, self.clock = first, clock
         self.settled = False
-        self._best = (0.0, first)
+        self._best, self._most, self._n_smaller = (0.0, first), _MOST_ROWS, 0
         self._seconds: list[float] = []
+
+    @property
+    def _is_doubtful(self) -> bool:
+        """Whether twice the best size was no faster, and four times is still to be tried."""
+        return self.size == 4 * self._best[1]
+
+    def rows_of(self, n_rows: int) -> int:
+        """How many of the rows that wait go into the next call: no small rest is left, once the size is known."""
+        if not self.settled and (n_rows >= self.size or not self._is_doubtful):
+            return min(n_rows, self.size)
+        return min(-(-n_rows // max(1, round(n_rows / self._best[1]))), self._most)
 
     def record(self, n_rows: int, seconds: float) -> None:
         """Take note of a call; calls of fewer rows than were offered say nothing about the size."""
-        if self.settled or n_rows != self.size:
+        if self.settled:
             return
-        self._seconds.append(seconds)
-        if len(self._seconds) < _BATCH_REPEATS:
-            return
-        rows_per_second = self.size / max(min(self._seconds), 1e-9)
-        if rows_per_second >= _BATCH_GAIN * self._best[0]:
-            self._best = (rows_per_second, self.size)
-            self.size, self._seconds = 2 * self.size, []
-        else:
+        if n_rows == self.size:
+            self._seconds.append(seconds)
+        elif self._is_doubtful:
+            self._n_smaller += 1
+        if len(self._seconds) == _BATCH_REPEATS:
+            rows_per_second = self.size / max(min(self._seconds), 1e-9)
+            if rows_per_second >= _BATCH_GAIN * self._best[0]:
+                self._best = (rows_per_second, self.size)
+            self.settled = self._is_doubtful
+            self.size, self._seconds, self._n_smaller = 2 * self.size, [], 0
+        if self.settled or self._n_smaller == _MOST_SMALLER:
             self.size, self.settled = self._best[1], True
 
     def stop_at(self, n_rows: int) -> None:
         """Never offer more rows than this: memory ran out."""
-        self.size, self.settled = min(self.size, max(1, n_rows)), True
+        self._most = min(self._most, max(1, n_rows))
+        self.size = min(self._best[1], self._most)
+        self._best, self.settled = (self._best[0], self.size), True
 
 
-def batch_probe(module: Any, *question: Any, first: int = 4) -> BatchProbe:
+def batch_probe(
+    module: Any, *question: Any, first: int = 4, clock: Callable[[], float] = time.perf_counter
+) -> BatchProbe:
     """The probe of a module for inputs of one kind: what one input taught serves the next."""
-    probe: BatchProbe = notes_of(module).setdefault(("batch probe", *question), BatchProbe(first))
+    probe: BatchProbe = notes_of(module).setdefault(("batch probe", *question), BatchProbe(first, clock=clock))
     return probe
+
+
+def work_clock() -> float:
+    """Seconds; of this thread's own work, to which others on the machine do not add, if torch works in it alone."""
+    return time.thread_time() if import_torch().get_num_threads() == 1 else time.perf_counter()
 
 
 def call_meter(module: Any, device: Any, *question: Any) -> CallMeter | None:
@@ -183,9 +209,7 @@ class LayoutProbe:
             return work(bool(self.channels_last))
         usual, last = self._seconds.setdefault(n_rows, ([], []))
         channels_last = len(last) < len(usual)
-        # Time of this thread's own work, which others on the machine do not add to, if it does all the work.
-        clock = time.thread_time if import_torch().get_num_threads() == 1 else time.perf_counter
-        start = clock()
+        start = work_clock()
         try:
             scores = work(channels_last)
         except RuntimeError as error:
@@ -193,7 +217,7 @@ class LayoutProbe:
                 raise
             self.channels_last = False
             return work(False)
-        (last if channels_last else usual).append(clock() - start)
+        (last if channels_last else usual).append(work_clock() - start)
         if len(last) >= _LAYOUT_ROUNDS:
             self.channels_last = min(last) <= _LAYOUT_GAIN * min(usual)
             if self.channels_last:

@@ -7,6 +7,8 @@ P(|rate - true rate| > tolerance) ≤ 1 - confidence for every true rate, the st
 from holdfast.plans.decision import RateTest as RateTest
 from holdfast.plans.decision import rate_test as rate_test
 from holdfast.plans.design import Design as Design
+from holdfast.plans.design import Stops as Stops
+from holdfast.plans.design import looks_left as looks_left
 from holdfast.plans.plan import PLANS as PLANS
 from holdfast.plans.plan import RATE_KINDS as RATE_KINDS
 from holdfast.plans.plan import WORST as WORST

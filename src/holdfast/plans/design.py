@@ -8,6 +8,7 @@ are a group-sequential design. Everything here is a finite sum: no simulation, n
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -18,6 +19,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+Stops = Callable[[int, int], bool]
+"""Whether a run that has drawn so many, of which so many agreed, ends at this look."""
 
 ROUNDING, ROUNDING_PER_DRAW = 1e-9, 4e-15
 """Added to every computed bound: above the float error of the sums, which grows with the draws."""
@@ -55,7 +59,7 @@ class Design:
 
     def __post_init__(self) -> None:
         if len(self.looks) != len(self.limits) or not self.looks:
-            raise ValueError("A design needs as many limits as looks, and at least one.")
+            raise ValueError("A design needs one limit per look, and at least one look.")
         if self.looks[0] < 1 or any(a >= b for a, b in zip(self.looks, self.looks[1:], strict=False)):
             raise ValueError(f"Looks must be increasing and positive, got {self.looks}.")
         if self.limits[-1] < self.looks[-1] // 2:
@@ -112,6 +116,21 @@ class Design:
         points, exact = self.terminals, Fraction(rate)
         missed = [abs(Fraction(int(k), int(n)) - exact) > tolerance for n, k in zip(points.n, points.k, strict=True)]
         return float(np.sum(probabilities(points, np.array([[rate]]))[0][missed]))
+
+
+def looks_left(looks: Sequence[int], stops: Stops, n_evaluated: int, n_agreed: int) -> list[int]:
+    """The looks that may come, from the first at which the run can end: until then it goes on, whatever it draws.
+
+    A look ends runs with few agreements or with many. So if it can end this run, it does so if all draws up to it
+    agree, or if none does.
+
+    >>> design = Design((24, 30, 36, 42), (0, 1, 2, 21))
+    >>> looks_left(design.looks, design.stops, 24, 22), looks_left(design.looks, design.stops, 24, 12)
+    ([36, 42], [42])
+    """
+    later = [look for look in looks if look > n_evaluated]
+    ends = (stops(look, n_agreed) or stops(look, n_agreed + look - n_evaluated) for look in later[:-1])
+    return later[next((place for place, can_end in enumerate(ends) if can_end), len(later) - 1) :]
 
 
 def _walk(design: Design, *, first_draw: tuple[float, float]) -> Terminals:

@@ -69,16 +69,16 @@ def make_plan(name: str, *, tolerance: Any, confidence: Any) -> Plan:
         return Plan(name, eps, sure, fixed_design(hoeffding_draws(eps, sure)))
     if eps < SMALLEST_SEARCHED_TOLERANCE:
         must = f"be at least {float(SMALLEST_SEARCHED_TOLERANCE)} for plan {name!r}"
-        received = f"{float(eps)}: searching a design would take hours"
+        received = f"{float(eps)}: the search for a design would take hours"
         raise InvalidValueError(argument="tolerance", must=must, got=received, hint="Use plan='hoeffding'.")
     if 1 - sure < SMALLEST_SEARCHED_RISK:
         must = f"be at most 1 - {float(SMALLEST_SEARCHED_RISK):g} for plan {name!r}"
-        received = f"{float(sure)}: rounding would decide"
+        received = f"{float(sure)}, which is beyond numerical precision"
         raise InvalidValueError(argument="confidence", must=must, got=received, hint="Use plan='hoeffding'.")
     most, paper = _MOST_SEARCHED_DRAWS[name], hoeffding_draws(eps, sure)
     if paper > most:
         must = f"be larger for plan {name!r} at confidence {float(sure)}"
-        received = f"{float(eps)}: designs are searched where the paper draws at most {most}, here it draws {paper}"
+        received = f"{float(eps)}, for which the paper draws {paper}; the search stops at {most}"
         raise InvalidValueError(argument="tolerance", must=must, got=received, hint="Use plan='hoeffding'.")
     return Plan(name, eps, sure, find_design(name, Goal(eps, 1 - sure)))
 
@@ -165,7 +165,7 @@ class PlannedSamples(Shown):
         costs = ", ".join(f"{draws:.1f} at rate {rate:g}" for rate, draws in self.expected_draws)
         return paragraph(
             "How many masks will a certificate evaluate?",
-            "All there are, so that its rate is exact." if self.exact else f"At most {self.max_draws} random masks.",
+            "All of them, so its rate is exact." if self.exact else f"At most {self.max_draws} random masks.",
             "" if self.exact else f"On average, by the true rate, which nobody knows yet: {costs}.",
             f"The plan of the paper draws {self.paper_draws}.",
             "Draws are counted, not model calls: two to seven rows come on top, for predictions and for repeats.",
@@ -206,7 +206,7 @@ def plan_samples(
     kind = as_neighborhood(neighborhood)
     check_name(rate_kind, "rate_kind", RATE_KINDS)
     if kind.name in NEIGHBORHOODS and (selected is None) != (radius is None):
-        raise InvalidValueError("and `radius` must be given together, or neither.", argument="selected")
+        raise InvalidValueError("and `radius` must be given together or not at all.", argument="selected")
     if rate_kind in WORST and radius is None:
         raise InvalidValueError(f"and `radius` must be given for rate_kind={rate_kind!r}.", argument="selected")
     drawn = None if n_completions is None else check_whole(n_completions, "n_completions", minimum=1)

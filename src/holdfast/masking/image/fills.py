@@ -142,7 +142,7 @@ class Picture:
         turned = np.shape(self.image)[-3:] == (n_channels, height, width) != image.shape
         values = pixels(self.image, "fill", channels_first=turned)
         if values.shape != image.shape:
-            must = f"have the shape (H, W, C) = {image.shape} of the image that is filled"
+            must = f"have the image's shape (H, W, C) = {image.shape}"
             raise InvalidValueError(argument="fill", must=must, got=values.shape)
         if image.dtype.kind == "f":
             values = scale_bytes(values)
@@ -168,14 +168,14 @@ class Drop:
 def drawn_images(fill: Resample) -> list[Picture]:
     """The images that hidden pixels are drawn from."""
     if fill.nearest is not None:
-        must = "be left out for images: nearness in pixels says little"
+        must = "be left out for images: distance in pixels says little"
         raise InvalidValueError(argument="nearest", must=must, got=fill.nearest)
     try:
         images = [] if fill.background is None else [Picture(open_picture(image)) for image in fill.background]
     except TypeError as error:
         raise InvalidTypeError(argument="background", must="be images", got=shown(fill.background)) from error
     if not images:
-        hint = "Give them as resample(images)."
+        hint = "Pass resample(images)."
         raise InvalidValueError(argument="background", must="be images to draw from", got="none", hint=hint)
     return images
 

@@ -148,7 +148,7 @@ def mask_image(
     if device is not None and is_module(target):
         asked, places = import_torch().device(device), {tensor.device for tensor in target.parameters()}
         if places and not any(place.type == asked.type and asked.index in (None, place.index) for place in places):
-            must = f"be where the module is, {', '.join(sorted(map(str, places)))}"
+            must = f"be the device of the module, {', '.join(sorted(map(str, places)))}"
             hint = f"Move it: classifier.to({str(asked)!r})."
             raise InvalidValueError(argument="device", must=must, got=repr(str(asked)), hint=hint)
     acceleration = Acceleration.check(autocast, compile)
@@ -283,7 +283,9 @@ def _look(target: Any, picture: Any, fill: ImageFill, preprocess: Any, stage: st
         baseline = _read_input(target, _unwrapped(preprocess(repaint(_filled(fill, pixels(picture)), picture))))
     if baseline.shape != elements.shape:
         got = f"{elements.shape} and {baseline.shape}"
-        raise InvalidValueError(argument="preprocess", must="give the image and its baseline one shape", got=got)
+        raise InvalidValueError(
+            argument="preprocess", must="return the same shape for the image and its baseline", got=got
+        )
     words = fill.name if isinstance(fill, Drop) else f"{fill.name} {stage} normalisation"
     return model_input, elements, baseline, words
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from holdfast.fingerprints import function_key
 from holdfast.masking.image.patches import PatchDrop, bind_patches, patch_grid, score_shown_patches
 from holdfast.masking.image.pixels import Groups, Pixels
 from holdfast.masking.onnx import ImageSession
-from holdfast.masking.speed import BatchProbe, Runner, batch_probe, call_meter, layout_probe
+from holdfast.masking.speed import BatchProbe, Runner, batch_probe, call_meter, layout_probe, work_clock
 from holdfast.masking.torch import (
     Network,
     attention_weights,
@@ -34,12 +34,10 @@ from holdfast.masking.torch import (
     twin_of,
 )
 from holdfast.outputs import answers_of, combine_outputs, split_rows
+from holdfast.prices import CallMeter
 from holdfast.terminal import Bound
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole
-
-if TYPE_CHECKING:  # needed only on other devices than a CPU
-    from holdfast.prices import CallMeter
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -125,7 +123,7 @@ class ModuleImageModel(ImageModel):
         """What finds the number of masks per call on a CPU, unless the caller has given one."""
         if not self.finds_batch_size or self.batches.device.type != "cpu":
             return None
-        return batch_probe(self.module, self.elements.shape, self.patches is None)
+        return batch_probe(self.module, self.elements.shape, self.patches is None, clock=work_clock)
 
     @property
     def row_costs(self) -> Callable[[Masks], NDArray[Any]] | None:
@@ -164,7 +162,7 @@ class ModuleImageModel(ImageModel):
                 must = f"be a column of scores {tuple(scores.shape)}"
                 raise InvalidValueError(argument="target", must=must, got=column)
             if not scores.requires_grad:
-                raise ModelError("The module's scores have no gradient: it detaches its input or switches them off.")
+                raise ModelError("The module's scores have no gradient: it detaches its input or disables gradients.")
             (slope,) = import_torch().autograd.grad(scores[:, column].sum(), batch)
         return to_numpy(scores).copy(), to_numpy(slope.permute(0, 2, 3, 1)).copy()
 
@@ -203,12 +201,12 @@ class ModuleImageModel(ImageModel):
         with network.running():
             scores = network.module(network.shown.clone().requires_grad_())
             if not seen:
-                must = "name a layer with an output (b, C, h, w) of more than one place"
+                must = "name a layer with an output (b, C, h, w) larger than 1×1"
                 raise InvalidValueError(argument="layer", must=must, got=repr(layer))
             name, maps = list(seen.items())[-1]
             (slope,) = import_torch().autograd.grad(scores[0, target], maps, allow_unused=True)
         if slope is None:
-            raise InvalidValueError(argument="layer", must="be one that the scores depend on", got=repr(name))
+            raise InvalidValueError(argument="layer", must="be a layer that the scores depend on", got=repr(name))
         return name, to_numpy(maps[0]), to_numpy(slope[0])
 
     def attentions(self) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -223,7 +221,7 @@ class ModuleImageModel(ImageModel):
         rows, columns = patch_grid(self.module, self.groups.shape, "'attention_rollout'")
         n_patches, n_tokens = rows * columns, weights.shape[-1]
         if n_tokens <= n_patches:
-            message = f"a class token before its {n_patches} patches, it has {n_tokens} tokens in all"
+            message = f"a class token before its {n_patches} patches; this one has {n_tokens} tokens in all"
             raise ModelError(f"'attention_rollout' needs a vision transformer with {message}.")
         height, width = self.groups.shape[0] // rows, self.groups.shape[1] // columns
         patches = np.arange(n_patches).reshape(rows, columns).repeat(height, axis=0).repeat(width, axis=1)
@@ -293,7 +291,7 @@ class ModuleImageModel(ImageModel):
         except RuntimeError as error:
             if "channels" not in str(error):  # torch says it in words alone
                 raise
-            statement = f"must have as many channels as the model takes, got {self.elements.shape[2]}: {error}"
+            statement = f"must have the number of channels that the model takes, got {self.elements.shape[2]}: {error}"
             raise InvalidValueError(statement, argument="image") from error
         return score_tensor(output, softmax=self.softmax)
 
@@ -502,7 +500,7 @@ def _maybe_probabilities(outputs: Outputs, softmax: bool) -> Outputs:
     if not softmax:
         return outputs
     if outputs.ndim != 2 or outputs.dtype.kind not in "fiu":
-        raise ModelError(f"`softmax` needs scores (b, n_classes), the model returned {outputs.dtype} {outputs.shape}.")
+        raise ModelError(f"`softmax` needs scores (b, n_classes); the model returned {outputs.dtype} {outputs.shape}.")
     from scipy.special import softmax as probabilities
 
     return np.asarray(probabilities(outputs, axis=1))

@@ -92,7 +92,7 @@ def bind_patches(module: Any, call: Run, image: Any, groups: Groups) -> PatchDro
     if len(torn):
         row, col = divmod(int(torn[0]), cols)
         unions = f"unions of the model's patches of {height}×{width} pixels for `fill='drop'`"
-        must = f"be {unions}, but the patch in row {row}, column {col} belongs to several features"
+        must = f"be {unions}; the patch in row {row}, column {col} belongs to several features"
         raise InvalidValueError(argument="groups", must=must, hint=f"Use `groups=({rows}, {cols})`.")
     embeddings = _find_embeddings(module)
     notes, question = notes_of(module), ("patches", weights_mark(module), tuple(image.shape), image.dtype)
@@ -112,7 +112,7 @@ def patch_grid(module: Any, size: tuple[int, ...], purpose: str = "`fill='drop'`
     sides = getattr(cut, "patch_size", None) or getattr(getattr(module, "config", None), "patch_size", None) or 0
     height, width = (sides, sides) if isinstance(sides, int) else sides
     if not height or not width or size[0] % height or size[1] % width:
-        must = f"be whole patches of {height}×{width} pixels for {purpose}"
+        must = f"divide into patches of {height}×{width} pixels for {purpose}"
         raise InvalidValueError(argument="image", must=must, got=f"{size[0]}×{size[1]}")
     return size[0] // height, size[1] // width
 
@@ -134,8 +134,8 @@ def _find_embeddings(module: Any) -> Any:
             steps = name.split(".")
             around = [parts[".".join(steps[:n])] for n in range(1, len(steps))]
             if any(hasattr(whole, "_orig_mod") or whole._compiled_call_impl is not None for whole in [*around, part]):
-                must = "not have its embeddings in a part that is compiled, for `fill='drop'`"
-                hint = "Compile the whole module, or the layers behind its embeddings."
+                must = "keep its embeddings uncompiled for `fill='drop'`"
+                hint = "Compile the whole module, or only the layers after its embeddings."
                 raise InvalidTypeError(argument="classifier", must=must, hint=hint)
             return part
     raise _unsupported("it has no part with `patch_embeddings`")
@@ -204,7 +204,7 @@ def _match_tokens(run: Run, embeddings: Any, noise: Any, grid: tuple[int, int]) 
     moved = (seen[0][1:] != seen[0][:1]).any(dim=2).cpu().numpy()
     codes = (moved.T << bits).sum(axis=1)
     if sorted(codes[codes > 0]) != numbers.tolist() or codes.all():
-        raise _unsupported("its tokens are not one per patch and others that are always there")
+        raise _unsupported("its tokens are not one per patch plus some that are always present")
     return np.asarray(codes - 1, dtype=np.intp)
 
 
@@ -223,7 +223,7 @@ def _run_on_tokens(
     with _replacing(embeddings, lambda tokens: tokens[own[:, None], wanted]) as seen:
         output = run(images, **attention)
     if len(seen) != 1:
-        raise ModelError(f"The module must compute its embeddings once per call, it did {len(seen)} times.")
+        raise ModelError(f"The module must compute its embeddings once per call, got {len(seen)} times.")
     return output
 
 
@@ -237,7 +237,7 @@ def _replacing(embeddings: Any, replace: Callable[[Any], Any]) -> Iterator[list[
         if threading.get_ident() != own:
             return output
         if not isinstance(output, import_torch().Tensor) or output.ndim != 3:
-            raise _unsupported("its embeddings are no sequence of tokens")
+            raise _unsupported("its embeddings are not a sequence of tokens")
         seen.append(output)
         return replace(output)
 
@@ -250,7 +250,7 @@ def _replacing(embeddings: Any, replace: Callable[[Any], Any]) -> Iterator[list[
 
 def _unsupported(reason: str) -> InvalidTypeError:
     return InvalidTypeError(
-        "removes patches from the sequence of a vision transformer such as Transformers' ViTForImageClassification, "
-        f"which this module is not: {reason}. Use another fill, such as 0.0.",
+        "needs a vision transformer such as Transformers' ViTForImageClassification, whose patches can be removed; "
+        f"this module is not: {reason}. Use another fill, such as 0.0.",
         argument="fill='drop'",
     )

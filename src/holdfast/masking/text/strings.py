@@ -95,7 +95,7 @@ class TextModel(Bound):
         known = plain if self.normalise is None else self.normalise(plain)
         if self.normalise is None and isinstance(known, float):
             advice = "Return a single score as a row of one, for `agree=within(margin)` or `same_side(threshold)`."
-            kinds = "scores (b, n_classes) or labels that are no floats"
+            kinds = "scores (b, n_classes) or labels that are not floats"
             raise ModelError(f"`classifier` must return {kinds}, got {known!r}. {advice}")
         try:
             hash(known)
@@ -106,7 +106,7 @@ class TextModel(Bound):
         if known not in self._labels:
             label = known if isinstance(known, (str, int)) else repr(known)
             if label in self._labels.values():
-                problem = f"Two different answers are both written {label!r}, so that they could not be told apart."
+                problem = f"Two different answers are both written {label!r}, so they cannot be told apart."
                 raise ModelError(f"{problem} Give `normalise=` to make each answer a string.")
             self._labels[known] = label
         return self._labels[known]
@@ -138,7 +138,9 @@ def _as_scores(answers: Any) -> Outputs | None:
     try:
         array = np.asarray(to_numpy(answers) if hasattr(answers, "detach") else answers)
     except ValueError as error:
-        raise ModelError("`classifier` must return as many scores for every text, got unequal rows.") from error
+        raise ModelError(
+            "`classifier` must return the same number of scores for every text, got unequal rows."
+        ) from error
     return array if array.ndim != 1 or array.dtype.kind == "f" else None
 
 
@@ -250,7 +252,7 @@ class TextSource:
 def read_source(text: Any, segments: Any, join: Any, features: Any) -> TextSource:
     """The text or the segments of a caller, checked."""
     if text is None and segments is None:
-        raise InvalidTypeError(argument="text", must="be a string", got="None", hint="Give a text, or its `segments=`.")
+        raise InvalidTypeError(argument="text", must="be a string", got="None", hint="Pass a text, or its `segments=`.")
     if text is not None and not isinstance(text, str):
         raise InvalidTypeError(argument="text", must="be a string", got=preview(repr(text)))
     if text is not None and not text.strip():
@@ -298,7 +300,7 @@ def locate(text: str, segments: Sequence[str]) -> tuple[Span, ...]:
         start = text.find(segment, position)
         if start < 0:
             missing = f"segment {i} ({preview(segment)!r}) was not found after character {position}"
-            must, hint = f"stand in `text` in their order; {missing}", "Leave out `text` to join the segments anew."
+            must, hint = f"occur in `text` in their order; {missing}", "Leave out `text` to join the segments anew."
             raise InvalidValueError(argument="segments", must=must, hint=hint)
         position = start + len(segment)
         spans.append((start, position))

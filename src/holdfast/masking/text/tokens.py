@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from holdfast.masking.speed import (
     group_by_length,
     pass_overhead,
     same_scores,
+    work_clock,
 )
 from holdfast.masking.text.strings import Span, preview
 from holdfast.masking.torch import (
@@ -45,13 +46,11 @@ from holdfast.masking.torch import (
     widened,
 )
 from holdfast.outputs import split_rows
+from holdfast.prices import CallMeter
 from holdfast.randomness import stream
 from holdfast.terminal import Bound
 from holdfast.types import Masks, Outputs, Provenance
 from holdfast.validation import check_masks, check_whole
-
-if TYPE_CHECKING:  # needed only on other devices than a CPU
-    from holdfast.prices import CallMeter
 
 Fields = dict[str, Any]
 """What a module takes, by name: tensors (T,) of one text, or (b, T) of a batch."""
@@ -100,7 +99,7 @@ def tokenize(
     groups, names = _features(tokenizer, encoding, text, features, special)
     if not names:
         must = "have at least one token that is not special"
-        hint = "Check the tokenizer, and `max_length` if it is given."
+        hint = "Check the tokenizer and `max_length`."
         raise InvalidValueError(argument="text", must=must, got=repr(preview(text)), hint=hint)
     _check_vocabulary(module, max(encoding["input_ids"]))
     located = (text, _spans(encoding, groups, len(names))) if getattr(encoding, "is_fast", False) else None
@@ -129,7 +128,7 @@ def _check_vocabulary(module: Any, token: int) -> None:
     get = getattr(module, "get_input_embeddings", None)
     n_known = getattr(get() if get else None, "num_embeddings", None)
     if n_known is not None and token >= n_known:
-        must = f"be the model's own: it makes token {token}, but the model knows only {n_known} tokens"
+        must = f"be the model's own; it makes token {token}, but the model has only {n_known}"
         raise InvalidValueError(argument="tokenizer", must=must)
 
 
@@ -157,7 +156,7 @@ def _encode(tokenizer: Any, text: str, limit: int | None, max_length: int | None
         raise InvalidValueError(argument="text", must=must, got=got, hint=hint)
     n_special = tokenizer.num_special_tokens_to_add()
     if most <= n_special:
-        must = f"be more than the {n_special} special tokens"
+        must = f"be larger than the number of special tokens, {n_special}"
         raise InvalidValueError(argument="max_length", must=must, got=max_length)
     return tokenizer(text, truncation=True, max_length=most, **wanted), f"cut to {most} of {n_tokens} tokens"
 
@@ -172,7 +171,7 @@ def _features(
         return groups, tuple(tokens[i] for i in np.flatnonzero(~special))
     if not getattr(encoding, "is_fast", False):
         raise InvalidTypeError(
-            "needs a fast tokenizer, which knows where each token stands in the text, got "
+            "needs a fast tokenizer, which locates each token in the text, got "
             f"{type(tokenizer).__name__}. Use `AutoTokenizer.from_pretrained(…)`, or `features='tokens'`.",
             argument="features='words'" if features == "words" else "segments=",
         )
@@ -190,8 +189,8 @@ def _features(
     names = tuple(preview(text[start:end]) for start, end in features)
     missing = np.setdiff1d(np.arange(len(features)), home[inside])
     if len(missing):
-        must = f"each have at least one token, but segment {missing[0]} ({names[missing[0]]!r}) has none"
-        hint = "Leave it out, or check `max_length` if it is given."
+        must = f"have at least one token each; segment {missing[0]} ({names[missing[0]]!r}) has none"
+        hint = "Leave it out, or check `max_length`."
         raise InvalidValueError(argument="segments", must=must, hint=hint)
     return np.where(inside, home, _ALWAYS_SHOWN), names
 
@@ -455,7 +454,7 @@ class TokenModel(Bound):
         if self.batch_size is not None or device_of(self.module).type != "cpu":
             return None
         # Twice as long a text is another question; a few tokens more are not.
-        return batch_probe(self.module, self.fill.name, len(self.groups).bit_length(), first=8)
+        return batch_probe(self.module, self.fill.name, len(self.groups).bit_length(), first=8, clock=work_clock)
 
     @property
     def call_meter(self) -> CallMeter | None:
@@ -549,7 +548,7 @@ def token_fill(name: str, module: Any, tokenizer: Any) -> TokenFill:
     kind = "mask" if name == "mask" else "pad"
     token = getattr(tokenizer, f"{kind}_token_id", None)
     if token is None and name != "drop":
-        message = f"needs a tokenizer with a {kind} token, and this one has none. Set `tokenizer.{kind}_token`, or use "
+        message = f"needs a tokenizer with a {kind} token; this one has none. Set `tokenizer.{kind}_token`, or use "
         raise InvalidValueError(f"{message}`fill='drop'`.", argument=f"fill={name!r}")
     if token is not None:
         _check_vocabulary(module, token)
