@@ -10,6 +10,8 @@ export MKL_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 # Some virtual machines announce AMX and forbid it: half precision would end the process.
 export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
+# Modules are compiled once: tests start hundreds of processes.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-house test-all audit constraints lint format bench docs designs bundled ci-setup clean
@@ -29,8 +31,8 @@ demo: $(DEMO_STAMP) ## install what it needs, study the bundled models and write
 	$(BIN)/holdfast demo
 
 # The core, of which every line and branch must be covered: what counts, bounds and certifies, without frameworks.
-CORE := agreement bounds boolean certification completions distributions evaluation masking/function masking/image/pixels \
-	mus neighborhood outputs plans prices randomness selection smoothing validation witness words
+CORE := agreement bounds boolean calls certification completions distributions evaluation masking/function \
+	masking/image/pixels mus neighborhood outputs plans prices randomness selection smoothing validation witness words
 comma := ,
 space := $(subst ,, )
 CORE_FILES := $(subst $(space),$(comma),$(foreach room,$(CORE),src/holdfast/$(room).py src/holdfast/$(room)/*))

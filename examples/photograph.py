@@ -30,7 +30,7 @@ def main(path: Path) -> None:
     figures.plot_example_image(seen, selected, groups=parts, added=witness.added, title=title, ax=flipped)
     figures.plot_curves(comparison, ax=curves)
     curves.set_title("How often it survives")
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=150, bbox_inches="tight", pad_inches=0.2)  # a margin, for dark pages
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import tempfile
@@ -25,6 +26,8 @@ settings.load_profile("holdfast")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Searched designs go to a temporary folder: no user's cache is read or written, doctests included."""
+    if hasattr(config, "workerinput"):
+        return  # the processes of a session share its folder: none searches what another has found
     folder = tempfile.TemporaryDirectory(prefix="holdfast-cache-")
     os.environ["HOLDFAST_CACHE"] = folder.name
     config.add_cleanup(folder.cleanup)
@@ -36,6 +39,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.nodeid.endswith((".Ray", "clusters.md]")):
                 item.add_marker(pytest.mark.skip(reason="needs Ray: pip install 'holdfast[ray]'"))
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests live to the end: the garbage collector need not walk over them again and again."""
+    gc.freeze()
 
 
 @pytest.fixture

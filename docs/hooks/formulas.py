@@ -39,8 +39,8 @@ def _tag(name: str, text: str) -> str:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Called by mkdocs for the source of every page: search lists how-to pages before theory and decisions."""
-    for folder, boost in {"adr/": 0.2, "theory/": 0.5}.items():
+    """Called by mkdocs for the source of every page: search lists how-to pages before all others."""
+    for folder, boost in {"adr/": 0.2, "theory/": 0.5, "notebooks/": 0.3, "api.md": 0.5}.items():
         if page.file.src_uri.startswith(folder):
             page.meta["search"] = {"boost": boost}
     return markdown

@@ -316,13 +316,13 @@ def reference_output(reference: Any, outputs: Outputs, agree: Agreement, classes
     """A reference as the output that others are compared with: a label, or scores of which its class leads."""
     if outputs.ndim == 1:
         if type(reference) is not type(outputs[0]):
-            must = f"be a label such as the model gives, {outputs[0]!r}"
+            must = f"be a label of the model, such as {outputs[0]!r}"
             raise InvalidTypeError(argument="reference", must=must, got=shown(reference))
         return reference
     n_scores, numbers = outputs.shape[1], reference if isinstance(reference, list) else [reference]
     if agree is not same_top_class:
         if len(numbers) != n_scores or not all(is_number(number) for number in numbers):
-            must = f"be scores for {agree.name}, {n_scores} of them"
+            must = f"be a list of {n_scores} scores for {agree.name}"
             raise InvalidValueError(argument="reference", must=must, got=shown(reference))
         return np.asarray(numbers, dtype=np.float64)
     names = [] if classes is None else list(classes)
@@ -351,12 +351,12 @@ def as_agreement(agree: Any, name: str = "agree") -> Agreement:
             return _MAKERS[match[1]](*map(ast.literal_eval, call.args), **named)
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
             must = "be a name such as same_top_set(3) or within(0.1)"
-            rule = "write numbers, classes by their numbers, and texts in quotation marks."
+            rule = "write classes by their numbers and put texts in quotation marks."
             what = rule if type(error) is ValueError else str(error)
             hint = f"It cannot be read: {what}"
             raise InvalidValueError(argument=name, must=must, got=shown(agree), hint=hint) from error
     check_name(agree, name, NAMES)
-    raise InvalidValueError(argument=name, must="have a number in place of the letters", got=shown(agree))
+    raise InvalidValueError(argument=name, must="have a number in the brackets", got=shown(agree))
 
 
 def says_in_words(name: str) -> bool:

@@ -66,7 +66,7 @@ def check_spared(target: str | Path, name: str, sources: Mapping[str, Iterable[s
         return
     for what, texts in sources.items():
         if any(_is_or_holds(place, real) for text in texts for place in _places(str(text))):
-            must, got = f"be another file than {what}", f"{str(target)!r}, which would be written over"
+            must, got = f"be a different file from {what}", f"{str(target)!r}, which would be overwritten"
             raise InvalidValueError(argument=name, must=must, got=got, hint="Choose a name that does not exist yet.")
 
 
@@ -94,7 +94,7 @@ def _folder_beside(target: Path) -> tuple[Path, IO[str]]:
         try:
             folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=target.parent))
         except OSError as error:
-            message = f"{str(target.parent)!r} must be a folder that can be written to: {error.strerror}."
+            message = f"Cannot write to the folder {str(target.parent)!r}: {error.strerror}."
             raise StoreError(message) from error
         try:
             lock = open_lock(folder / _LOCK)
@@ -125,7 +125,7 @@ def open_lock(path: Path) -> IO[str]:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
     except OSError as error:
-        unwritable = f"{str(path.parent)!r} must be a folder that can be written to: {error}"
+        unwritable = f"Cannot write to the folder {str(path.parent)!r}: {error}"
         raise StoreError(not_a_lock if path.is_symlink() else unwritable) from error
     if os.fstat(descriptor).st_nlink > 1:
         os.close(descriptor)

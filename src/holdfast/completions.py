@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import ModelError
-from holdfast.evaluation import Evaluator
+from holdfast.evaluation import Evaluator, bare_model
 from holdfast.neighborhood import Indices, Neighborhood
 from holdfast.types import Completing, Mask, MaskedModel, Masks, Outputs, Provenance
 from holdfast.validation import check_whole
@@ -80,7 +80,7 @@ class CompletedModel:
         """Outputs of rows (b, n_columns)."""
         numbers = numbers_of(rows, self.n_features)
         if len(numbers) and numbers.max() >= self.n_completions:
-            raise ModelError(f"There are {self.n_completions} completions, and number {numbers.max()} was asked for.")
+            raise ModelError(f"The number of a completion must be below {self.n_completions}, got {numbers.max()}.")
         return self.model.completed(rows[:, : self.n_features], numbers)
 
 
@@ -89,10 +89,8 @@ def by_rows(model: MaskedModel) -> MaskedModel:
 
     Of an evaluator it is another evaluator, which it keeps, so that whoever shares the one shares the other.
     """
-    inner = model
-    while isinstance(inner, Evaluator):
-        inner = inner.model
-    if not isinstance(inner, Completing):
+    inner = bare_model(model)
+    if not _is_completing(inner):
         return model
     if not isinstance(model, Evaluator):
         return CompletedModel(inner)
@@ -104,9 +102,12 @@ def by_rows(model: MaskedModel) -> MaskedModel:
 
 def completions_of(model: Any) -> int | None:
     """How many completions a model draws from; None if nothing is drawn."""
-    while isinstance(model, Evaluator):
-        model = model.model
-    return int(model.n_completions) if isinstance(model, (Completing, CompletedModel)) else None
+    inner = bare_model(model)
+    return int(inner.n_completions) if _is_completing(inner) or isinstance(inner, CompletedModel) else None
+
+
+def _is_completing(model: Any) -> bool:
+    return hasattr(model, "completed") and isinstance(model, Completing)  # one name tells faster than a protocol
 
 
 @dataclass(frozen=True, eq=False)

@@ -171,7 +171,7 @@ class _Parts:
         if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
             name = f"{value.__module__}.{value.__qualname__}"
             if "<" in name:
-                raise ValueError(f"{name} says nothing of itself that stays the same")
+                raise ValueError(f"{name} has no stable name or content")
             return _hash("name", name.encode())
         if isinstance(value, types.MethodType):
             return _hash("method", value.__name__.encode(), self.digest(value.__self__))

@@ -262,7 +262,7 @@ def accepted_answers(answers: Sequence[str]) -> AcceptedAnswers:
     >>> accepted_answers(["84 m", "84 metres"])(np.array(["84 M.", "80 m"], dtype=object), "84 metres").tolist()
     [True, False]
     """
-    must = "be a list of texts, at least one"
+    must = "be a list of at least one text"
     texts = check_list(answers, "answers", must)
     for text in texts:
         if not isinstance(text, str):

@@ -69,7 +69,7 @@ def mus_model(
     for share, nearest in zip(shares, keep, strict=True):
         # 1/12 as a float is the nearest float to 1/12, and meant to be 1/12.
         if not may_round and float(nearest) != float(share):
-            hint = f"Take {float(nearest)!r}, change `n_levels`, or pass `round=True` to use the nearest."
+            hint = f"Use {float(nearest)!r}, change `n_levels`, or pass `round=True` to round."
             must = f"be a multiple of 1/{q}"
             raise InvalidValueError(argument="keep_probability", must=must, got=float(share), hint=hint)
     known = base.provenance
@@ -133,7 +133,7 @@ def certify_mus(
     elif keep_probability is not None:
         raise InvalidValueError(argument="keep_probability", must="be left out: the model is already smoothed")
     elif not smoothed.votes:
-        raise InvalidValueError(argument="model", must="be smoothed by votes to be certified; it averages scores")
+        raise InvalidValueError(argument="model", must="be smoothed by votes to be certified, not by averaging scores")
     with evaluating(smoothed.base, batch_size=batch_size, progress=progress) as base:
         base.expect(len(smoothed.bank) * (1 + input_removals))
         base.check_determinism()

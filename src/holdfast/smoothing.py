@@ -462,7 +462,7 @@ def smoothed_accuracy(
     """
     bind = getattr(classifier, "bind", classifier)
     if not callable(bind):
-        must = "come from `models.load`, or be a function from an input to a MaskedModel"
+        must = "come from `models.load`, or be a function that turns an input into a MaskedModel"
         raise InvalidTypeError(argument="classifier", must=must, got=type(classifier).__name__)
     items, indices, names = _as_list(inputs, "inputs"), _as_list(labels, "labels"), getattr(classifier, "classes", ())
     if len(items) != len(indices):

@@ -51,6 +51,8 @@ _MOST_SHOWN = 200
 
 def check_whole(value: Any, name: str, *, minimum: int = 0) -> int:
     """A whole number of at least ``minimum``."""
+    if type(value) is int and minimum <= value <= MOST_AT_ONCE:  # as nearly always
+        return value
     kind: type[ArgumentError] = InvalidTypeError
     if is_number(value):
         kind = InvalidValueError
@@ -101,7 +103,7 @@ def check_class_name(prediction: Any, name: Any, argument: str, *, in_words: boo
     """Only a class by its number, or a prediction in words, has a name, which is not empty: a file may be edited."""
     kind = str if in_words else int
     if name is not None and (not isinstance(prediction, kind) or isinstance(prediction, bool) or not name.strip()):
-        must = "name the class of a number"
+        must = "be the name of a numbered class"
         raise InvalidValueError(argument=argument, must=must, got=f"{shown(name)} for {shown(prediction)}")
 
 
@@ -154,8 +156,8 @@ def check_selection(value: Any, name: str, model: Any) -> Mask:
                 raise InvalidValueError(argument=name, must=must, got=shown(label), hint=near)
             if known.count(label) > 1:
                 places = ", ".join(str(i) for i, other in enumerate(known) if other == label)
-                must, got = "name each feature clearly", f"{label!r}: features {places} have it"
-                raise InvalidValueError(argument=name, must=must, got=got, hint="Give indices.")
+                must, got = "be unambiguous", f"{label!r}, the name of features {places}"
+                raise InvalidValueError(argument=name, must=must, got=got, hint="Pass indices.")
         chosen = [known.index(label) for label in array.tolist()]
     else:
         return check_mask(value, name, n_features=n_features)
@@ -274,7 +276,7 @@ def drawing(function: Callable[_Given, _Drawn]) -> Callable[_Given, _Drawn]:
         except (HoldfastError, OSError):
             raise
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            what = f"{function.__name__} cannot draw what it was given: {type(error).__name__}: {error}"
+            what = f"{function.__name__} cannot draw this: {type(error).__name__}: {error}"
             raise InvalidValueError(what) from error
 
     return draw
@@ -318,7 +320,7 @@ def check_unpacked(path: Path, *, most: int = MOST_UNPACKED) -> None:
         with zipfile.ZipFile(path) as archive:
             size = sum(entry.file_size for entry in archive.infolist())
     except Exception as error:  # damaged archives fail in many ways
-        raise InvalidValueError(f"The archive {str(path)!r} cannot be read: {error}. Is it whole?") from error
+        raise InvalidValueError(f"The archive {str(path)!r} cannot be read: {error}. It may be incomplete.") from error
     if size > most:
         raise InvalidValueError(f"{str(path)!r} must unpack to at most {most} bytes, got {size}.")
 

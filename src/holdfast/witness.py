@@ -376,7 +376,7 @@ def stability_bracket(
     (1, 2)
     """
     if completions_of(model) is not None:
-        must, hint = "hide features in one way", "With random fills, `find_witness` names what changes the prediction."
+        must, hint = "have a fixed fill", "With random fills, use `find_witness`."
         raise InvalidValueError(argument="model", must=must, got="random fills", hint=hint)
     with evaluating(model, batch_size=batch_size, progress=progress) as evaluator:
         before = evaluator.n_calls
@@ -412,9 +412,9 @@ class _WitnessSearch:
             self._reference = reference_output(evaluator.label_of(given), outputs, agree, evaluator.classes)
             if not agree(outputs, self._reference)[0]:
                 alone = quoted(*prediction_of(outputs[0], agree, evaluator.classes))
-                must, got = "be what the selected features alone give", f"{given!r}; they give {alone}"
+                must, got = f"be the prediction of the selected features alone, {alone}", f"{given!r}"
                 if self._n_completions is not None:
-                    must, got = "be what the full input gives", f"{given!r}; it gives {alone}"
+                    must, got = f"be the prediction of the full input, {alone}", f"{given!r}"
                 raise InvalidValueError(argument="reference", must=must, got=got)
         evaluator.expect(max_calls // self._cost)
 

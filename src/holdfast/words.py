@@ -348,11 +348,6 @@ def listed(parts: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def lower_first(sentence: str) -> str:
-    """The sentence as the continuation of another."""
-    return sentence[0].lower() + sentence[1:]
-
-
 def shortened(text: str, most: int = 80) -> str:
     """The beginning of a text on one line."""
     line = " ".join(text[: 4 * most].split())

@@ -324,10 +324,10 @@ def test_sides_and_labels_are_those_of_the_definition() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"prediction": 1}, "name the class|in words"),
+        ({"prediction": 1}, "name of a numbered class|in words"),
         ({"prediction": 1, "prediction_name": None}, "in words"),
-        ({"prediction_name": " "}, "name the class"),
-        ({"prediction_name": "dog", "agree": "same_top_class"}, "name the class"),
+        ({"prediction_name": " "}, "name of a numbered class"),
+        ({"prediction_name": "dog", "agree": "same_top_class"}, "name of a numbered class"),
     ],
 )
 def test_an_edited_prediction_in_words_is_refused(changes: Any, reason: str) -> None:
@@ -451,8 +451,8 @@ def test_a_function_that_disagrees_with_itself_is_refused() -> None:
         ("same_top_clas", "Did you mean 'same_top_class'?"),
         ("same_top_sett(3)", "Did you mean 'same_top_set(k)'?"),
         ("within", "Did you mean 'within(margin)'?"),
-        ("same_top_set(k)", "must have a number in place of the letters"),
-        ("same_side(threshold, class_)", "must have a number in place of the letters"),
+        ("same_top_set(k)", "must have a number in the brackets"),
+        ("same_side(threshold, class_)", "must have a number in the brackets"),
         ("same_side", "Did you mean 'same_side(threshold, class_)'?"),
         ("same_side()", "It cannot be read: same_side() missing 1 required"),
         ("same_side(0.3, 1, 2)", "It cannot be read: same_side() takes from 1 to 2"),

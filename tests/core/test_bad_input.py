@@ -255,7 +255,7 @@ def test_plan_samples_refuses(changed: dict[str, Any], error: Any, wanted: str) 
 
 @pytest.mark.parametrize("changed", [{"selected": SELECTED}, {"radius": 3}], ids=named)
 def test_plan_samples_wants_explanation_and_radius_together(changed: dict[str, Any]) -> None:
-    with pytest.raises(InvalidValueError, match=r"^`selected` and `radius` must be given together, or neither"):
+    with pytest.raises(InvalidValueError, match=r"^`selected` and `radius` must be given together or not at all"):
         hf.plan_samples(**changed)
 
 

@@ -304,7 +304,7 @@ def test_what_would_void_the_intervals_is_refused(
         (
             lambda m, o: boolean.estimate_coefficients(m, [(0, 1, 2)], p=1e-300, **o),
             InvalidValueError,
-            "`p` must be farther from 0 and 1 for a set of 3 features",
+            "`p` must be further from 0 and 1 for a set of 3 features",
         ),
         (
             lambda m, o: boolean.estimate_level_weights(m, [1], **o | {"score_range": (-1e300, 1e300)}),
@@ -326,7 +326,7 @@ def test_arguments_of_the_wrong_kind_are_answered_with_the_right_one(
 
 
 def test_low_layers_that_overflow_are_refused() -> None:
-    with pytest.raises(ModelError, match="small enough for finite weights"):
+    with pytest.raises(ModelError, match="their weights overflow float64"):
         boolean.low_degree_weights(model_of(np.array([1e308, -1e308])), np.array([False]), degree=1)
 
 

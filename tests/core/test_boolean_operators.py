@@ -232,7 +232,7 @@ def test_operators_work_in_place_and_otherwise_keep_their_input() -> None:
         (lambda: boolean.flip_operator([0, 1], -2), InvalidValueError, r"`rho` must be a number in \[-1, 1\]"),
         (lambda: boolean.mask_operator([0, 1], 0.5, basis="fouriers"), InvalidValueError, "Did you mean 'fourier'"),
         (lambda: boolean.mask_operator([0, 1], 0.5, basis="biased"), InvalidTypeError, "`p` must be given"),
-        (lambda: boolean.mask_operator([0, 1], 0.5, p=0.5), InvalidTypeError, "for no other"),
+        (lambda: boolean.mask_operator([0, 1], 0.5, p=0.5), InvalidTypeError, 'for basis="biased" only'),
         (lambda: boolean.mask_operator_rebiased([0, 1], 0.5, p=0.5), InvalidValueError, "`lam` must be larger"),
         (lambda: boolean.smoothed_variance_bound([0, 1], 0.5, p=0.6), InvalidValueError, "`p` must be strictly"),
         (lambda: boolean.smoothed_mass_bound([0, 1], "x"), InvalidTypeError, "`lam` must be a number in"),

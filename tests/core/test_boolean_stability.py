@@ -150,10 +150,10 @@ TINY = 5e-324
 @pytest.mark.parametrize(
     ("h", "margin", "message"),
     [
-        ([[TINY, 0], [0, 1]], None, "`h` must have leads at `selected` that all its leads can be divided by"),
-        ([[1e308, -1e308], [0, 0]], None, "`h` must have leads"),
+        ([[TINY, 0], [0, 1]], None, "`h` must have larger leads at `selected`"),
+        ([[1e308, -1e308], [0, 0]], None, "`h` must have larger leads"),
         ([0, 1.0], TINY, "`margin` must be large enough to divide the scores by, got 5e-324"),
-        ([1e308, -1e308], 1.0, "`h` must hold numbers small enough for a finite result"),
+        ([1e308, -1e308], 1.0, "`h` must hold smaller numbers: the result overflows"),
     ],
 )
 def test_a_bound_that_overflows_is_refused(form: str, h: Any, margin: float | None, message: str) -> None:
@@ -337,17 +337,21 @@ def test_a_far_smaller_score_of_a_third_class_does_not_make_a_tie() -> None:
         (
             lambda: boolean.exact_rate(ONE, [True], radius=1, margin=1, agree=within(1)),
             InvalidTypeError,
-            "must not both be given",
+            "exclude each other",
         ),
-        (lambda: boolean.stability_bound(ONE, [True], radius=1), InvalidTypeError, "only several have a top class"),
+        (lambda: boolean.stability_bound(ONE, [True], radius=1), InvalidTypeError, "which has no top class"),
         (lambda: boolean.stability_bound([ONE, ONE], [True, False], radius=1, margin=1), InvalidValueError, "features"),
-        (lambda: boolean.stability_bound([[1, 1], [0, 1]], [False], radius=1), InvalidValueError, "are equal there"),
+        (
+            lambda: boolean.stability_bound([[1, 1], [0, 1]], [False], radius=1),
+            InvalidValueError,
+            "largest scores are equal",
+        ),
         (  # a tie that rounding turns into a lead of 6e-17: the bound would be 1, and the rate is one half
             lambda: boolean.stability_bound([[0.1 + 0.2, 0.3], [0.3, 0.1 + 0.2]], [False], radius=1),
             InvalidValueError,
-            "are equal there, but for rounding",
+            "are equal up to rounding",
         ),
-        (lambda: boolean.hard_bound([[0.1 + 0.2, 0.3], [0, 1]], [False]), InvalidValueError, "but for rounding"),
+        (lambda: boolean.hard_bound([[0.1 + 0.2, 0.3], [0, 1]], [False]), InvalidValueError, "up to rounding"),
         (
             lambda: boolean.smoothed_stability_bound(ONE, [True], radius=1, margin=1, keep_probability=2),
             InvalidValueError,

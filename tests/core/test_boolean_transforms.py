@@ -240,7 +240,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_it_is_touched() -> N
     ],
 )
 def test_a_result_that_overflows_is_refused_without_a_warning(call: Callable[[], Any], name: str) -> None:
-    with pytest.raises(InvalidValueError, match=f"`{name}` must hold numbers small enough for a finite result"):
+    with pytest.raises(InvalidValueError, match=f"`{name}` must hold smaller numbers: the result overflows"):
         call()
 
 

@@ -93,7 +93,7 @@ def test_a_result_that_contradicts_itself_is_refused_with_the_reason(
     assert data != json.loads(text_of(name))
     with pytest.raises(hf.errors.InvalidValueError, match=reason) as refused:
         type(MADE[name]()).from_json(json.dumps(data))
-    assert str(refused.value).startswith(f"`text` is not a true {data['schema']}: ")
+    assert str(refused.value).startswith(f"`text` is not a valid {data['schema']}: ")
 
 
 @pytest.mark.parametrize("fill", [{"rows": [1.0, {"a": math.inf}]}, [[math.nan]], -math.inf])

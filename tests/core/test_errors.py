@@ -110,7 +110,7 @@ def test_a_study_error_is_sent_with_its_cause(kind: type[StudyError]) -> None:
 # -- messages are for people ------------------------------------------------------------------------
 
 FOREIGN = {
-    "evaluation.py:is_out_of_memory": "CUDA, ONNX Runtime and torch on the CPU raise a plain RuntimeError",
+    "calls.py:is_out_of_memory": "CUDA, ONNX Runtime and torch on the CPU raise a plain RuntimeError",
     "speed.py:run": "torch refuses a layout by a plain RuntimeError",
     "speed.py:run_untimed": "torch refuses a layout by a plain RuntimeError",
     "causal.py:_logits": "CUDA and torch on the CPU raise a plain RuntimeError when memory runs out",
@@ -173,6 +173,8 @@ def readers(source: str) -> Iterator[tuple[str, int]]:
         if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
         names = names_of_errors(function)
+        if not any(is_error(node, names) for node in ast.walk(function)):
+            continue
         texts = {
             target.id
             for node in ast.walk(function)
@@ -221,7 +223,7 @@ def wordings(tree: ast.Module) -> Iterator[str]:
         if isinstance(target, ast.Name)
     }
     for call in ast.walk(tree):
-        if isinstance(call, ast.Call) and ast.unparse(call.func) in NAMES and call.args:
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in NAMES and call.args:
             start: ast.AST = call.args[0]
             while isinstance(start, (ast.JoinedStr, ast.FormattedValue)):
                 start = start.values[0] if isinstance(start, ast.JoinedStr) else start.value

@@ -647,6 +647,12 @@ class Sizes:
     def __init__(self, *, settled: bool) -> None:
         self.settled = settled
 
+    def rows_of(self, n_rows: int) -> int:
+        return min(n_rows, self.size)
+
+    def clock(self) -> float:
+        return 0.0
+
     def record(self, n_rows: int, seconds: float) -> None: ...
 
 

@@ -191,15 +191,19 @@ def test_a_model_that_remembers_keeps_what_it_computed() -> None:
 @pytest.mark.parametrize(
     ("asked", "error", "message"),
     [
-        ({"bind": 3}, InvalidTypeError, r"^`bind` must be a function fill → masked model, got int\."),
+        ({"bind": 3}, InvalidTypeError, r"^`bind` must be a function from a fill to a masked model, got int\."),
         ({"fills": []}, InvalidValueError, r"^`fills` must have at least one fill, got none\."),
         ({"fills": {}}, InvalidValueError, r"^`fills` must have at least one fill, got none\."),
         (
             {"fills": "mean"},
             InvalidTypeError,
-            r"^`fills` must be a list of fills or a mapping name → fill, got 'mean'\.",
+            r"^`fills` must be a list of fills, or a mapping from names to fills, got 'mean'\.",
         ),
-        ({"fills": 0.0}, InvalidTypeError, r"^`fills` must be a list of fills or a mapping name → fill, got 0\.0\."),
+        (
+            {"fills": 0.0},
+            InvalidTypeError,
+            r"^`fills` must be a list of fills, or a mapping from names to fills, got 0\.0\.",
+        ),
         ({"fills": {1: 0.0}}, InvalidTypeError, r"^`fills` must have texts for names, got \[1\]\."),
         ({"fills": [0.0, 0.0]}, InvalidValueError, r"^`fills` must have distinct names, got '0\.0' twice\."),
         ({"radius": -1}, InvalidValueError, r"^`radius` must be a whole number ≥ 0, got -1\."),

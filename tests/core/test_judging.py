@@ -242,7 +242,7 @@ def test_a_name_that_is_no_call_with_numbers_and_texts_is_refused(name: str) -> 
 
 @pytest.mark.parametrize("answers", [[], "84 m", [84], None, [b"a"], {"a": 1}])
 def test_accepted_answers_that_are_no_texts_are_refused(answers: Any) -> None:
-    with pytest.raises((InvalidTypeError, InvalidValueError), match=r"^`answers` must be a list of texts"):
+    with pytest.raises((InvalidTypeError, InvalidValueError), match=r"^`answers` must be a list of at least one text"):
         hf.judging.accepted_answers(answers)
 
 

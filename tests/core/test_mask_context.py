@@ -184,7 +184,7 @@ def test_messages_of_a_conversation_are_features() -> None:
     assert context(np.array([[True, False, True], [True, True, False]])).tolist() == ["84 metres", "unknown"]
     result, asked = ({"role": "user", "content": text} for text in ("Result of a tool: tower: 84 metres", QUESTION))
     assert conversations[0] == [messages[0], result, asked]
-    with pytest.raises(HoldfastError, match="`features` must be 'passages' to cite them"):
+    with pytest.raises(HoldfastError, match="`features` must be 'passages' for citations"):
         context.cite()
 
 
@@ -238,7 +238,7 @@ def test_citations_are_cut_from_references_as_from_answers() -> None:
 def test_a_reference_of_nothing_but_citations_is_refused() -> None:
     context = hf.mask_context(cites, PASSAGES, question=QUESTION, template="citing")
     for reference in ("[2]", " [1, 3]. "):
-        with pytest.raises(HoldfastError, match="`reference` must say something besides its citations"):
+        with pytest.raises(HoldfastError, match="`reference` must hold more than citations"):
             hf.certify(context, [1], radius=1, reference=reference)
 
 
@@ -264,12 +264,16 @@ def test_where_exact_tokens_count_no_other_reference_can_be_judged() -> None:
     for reference in ("84  Metres", "86 Metres", "(another answer)"):
         verbs: list[tuple[Any, Any]] = [(hf.certify, {"radius": 2}), (hf.certify_radii, {"radii": [2]})]
         for verb, radius in (*verbs, (hf.find_witness, {})):
-            with pytest.raises(HoldfastError, match="`reference` must be the context's own, where only its exact"):
+            with pytest.raises(
+                HoldfastError, match="`reference` must be the reference of the context, as only its exact"
+            ):
                 verb(context, [2], **radius, reference=reference, rng=0)
     for reference in ("Another answer.", "(Another Answer)"):
         alike = hf.mask_context(Scorer(), PASSAGES, question=QUESTION, reference=reference, exact=True)
         assert hf.certify(alike, [2], radius=2).rate == 0
-    with pytest.raises(HoldfastError, match="`reference` must be another, where only its exact tokens count"):
+    with pytest.raises(
+        HoldfastError, match="`reference` must be a different text: this one stands for all other answers"
+    ):
         hf.mask_context(Scorer(), PASSAGES, question=QUESTION, reference="(another answer)", exact=True)
 
 
@@ -353,18 +357,18 @@ def test_citations_are_read_as_people_write_them(answer: str, cited: list[int] |
         ({"template": lambda question, passages: 3}, "`template` must return a text or messages"),
         ({"reference": ""}, "`reference` must be a text"),
         ({"reference": " "}, "`reference` must be a text"),
-        ({"reference": "[2].", "template": "citing"}, "`reference` must say something besides its citations"),
+        ({"reference": "[2].", "template": "citing"}, "`reference` must hold more than citations"),
         ({"reference": "84", "accepted": "84 m"}, "`accepted` must be a list of texts"),
         ({"reference": "84", "accepted": [""]}, "`accepted` must be a text"),
-        ({"accepted": ["[2]"], "cites": True}, "`accepted` must say something besides its citations"),
+        ({"accepted": ["[2]"], "cites": True}, "`accepted` must hold more than citations"),
         (
             {"model": Scorer(), "reference": "84", "accepted": ["84 m"], "exact": True},
-            "`accepted` must be left out where only exact tokens count",
+            "`accepted` must be left out with `exact=True`",
         ),
         ({"reference": "84", "exact": True}, "`exact` must come with a `reference` and a causal language model"),
         ({"features": "words"}, "`features` must be one of passages, sentences, messages"),
-        ({"features": "messages"}, "`features` must be 'messages' for messages, and for nothing else"),
-        ({"tokenizer": 3}, "`tokenizer` must be given with a causal model"),
+        ({"features": "messages"}, "`features` must be 'messages' for messages only"),
+        ({"tokenizer": 3}, "`tokenizer` must be given for a causal torch module only"),
         ({"model": lambda prompt: 3}, "`model` must answer with a text, got 3"),
         ({"model": lambda prompts: "one", "batched": True}, "`model` must return a list of one answer per prompt"),
         ({"system": "Be kind."}, "`system` must be left out for a function"),

@@ -215,7 +215,7 @@ def test_scores_of_segments_stay_scores() -> None:
         ({"segments": "abc"}, InvalidTypeError, "`segments` must be a list of strings, got 'abc'"),
         ({"segments": ["a", 3]}, InvalidTypeError, "`segments` must be a list of strings, got 3 as segment 1"),
         ({"segments": ["a", " "]}, InvalidValueError, "`segments` must not be empty, but segment 1 is ' '"),
-        ({"text": "b a", "segments": ["a", "b"]}, InvalidValueError, r"`segments` must stand in .* segment 1 \('b'\)"),
+        ({"text": "b a", "segments": ["a", "b"]}, InvalidValueError, r"`segments` must occur in .* segment 1 \('b'\)"),
         ({"text": "a b", "segments": ["a"], "join": " "}, InvalidValueError, "`join` must be left out when `text`"),
         ({"segments": ["a"], "join": 3}, InvalidTypeError, "`join` must be a string or a function .* got 3"),
         ({"segments": ["a"], "features": "words"}, InvalidValueError, "`features` must be left out when `segments`"),

@@ -199,7 +199,7 @@ def test_bad_questions_are_refused_before_any_call():
         hf.certify_mus(recorded, selected)
     with pytest.raises(ValueError, match="must be left out: the model is already smoothed"):
         hf.certify_mus(hf.mus_model(recorded, 0.25, 4), selected, keep_probability=0.25)
-    with pytest.raises(ValueError, match="averages scores"):
+    with pytest.raises(ValueError, match="not by averaging scores"):
         hf.certify_mus(hf.smooth(recorded, 0.25, 4, votes=False), selected)
     assert recorded.n_rows == 0
 

@@ -198,7 +198,7 @@ def test_a_tolerance_too_small_to_search_names_the_plan_that_can() -> None:
 def test_a_goal_that_would_be_searched_for_too_long_is_refused_with_the_limit(
     plan: str, tolerance: float, confidence: float
 ) -> None:
-    with pytest.raises(InvalidValueError, match=r"`tolerance` must be larger .* draws at most \d+.*plan='hoeffding'"):
+    with pytest.raises(InvalidValueError, match=r"`tolerance` must be larger .* stops at \d+.*plan='hoeffding'"):
         make_plan(plan, tolerance=tolerance, confidence=confidence)
 
 
@@ -218,7 +218,7 @@ def test_a_search_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("given", [{"radius": 3}, {"selected": np.ones(3, dtype=bool)}])
 def test_an_explanation_needs_a_radius_and_a_radius_an_explanation(given: dict[str, Any]) -> None:
-    with pytest.raises(InvalidValueError, match="`selected` and `radius` must be given together, or neither"):
+    with pytest.raises(InvalidValueError, match="`selected` and `radius` must be given together or not at all"):
         plan_samples(**given)
 
 
@@ -249,7 +249,7 @@ def test_a_confidence_next_to_one_is_planned_or_refused_and_never_hangs(plan: st
 
 def test_a_risk_that_rounding_would_decide_is_refused_by_searched_plans() -> None:
     for plan in ("exact", "sequential"):
-        with pytest.raises(InvalidValueError, match=r"^`confidence` must be at most 1 - .* rounding would decide"):
+        with pytest.raises(InvalidValueError, match=r"^`confidence` must be at most 1 - .* beyond numerical precision"):
             make_plan(plan, tolerance=0.1, confidence=F(10**20 - 1, 10**20))  # type: ignore[arg-type]
     assert make_plan("hoeffding", tolerance=0.1, confidence=F(10**20 - 1, 10**20)).max_draws > 2000  # type: ignore[arg-type]
 

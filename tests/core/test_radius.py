@@ -76,10 +76,10 @@ def test_draws_that_cannot_tell_give_way_to_enumeration_where_it_is_affordable()
     evaluator, test = remembered(model), rate_test(0.9, 0.9)
     steps = [
         certified_radius(evaluator, TWELVE, min_rate=0.9, radii=[4], check_determinism=False, rng=seed).trail[0]
-        for seed in range(300)
+        for seed in range(100)
     ]
     exact = [step for step in steps if step.exact]
-    assert 0 < len(exact) < 300
+    assert 0 < len(exact) < len(steps)
     assert SIZES[4] <= test.max_draws
     assert {(step.answer, step.n_agreed, step.n_evaluated) for step in exact} == {(True, 348, 386)}
     assert all(step.answer is not None for step in steps)
@@ -185,7 +185,7 @@ def test_the_words_claim_nothing_when_nothing_is_certified() -> None:
     text = str(certified_radius(mask_function(changes, n_features=40), np.arange(40) < 4, min_rate=0.9, rng=0))
     assert text.startswith("No radius is certified")
     assert "confidence" not in text
-    assert "too few equal draws at radius 1" in text, "a rate that was drawn is not said to be smaller"
+    assert "too few agreeing draws at radius 1" in text, "a rate that was drawn is not said to be smaller"
     assert "the full input" in text
 
 

@@ -173,7 +173,7 @@ def test_a_recheck_compares_two_samples_and_does_not_repeat_the_draws(verb: str)
     assert hf.certification.Recheck.from_json(check.to_json()) == check
 
 
-@pytest.mark.parametrize(("verb", "words"), [("certify", "agreed as stated"), ("radii", "agreed as stated")])
+@pytest.mark.parametrize(("verb", "words"), [("certify", "agreed in the file"), ("radii", "agreed in the file")])
 def test_a_recheck_sees_a_result_of_another_model(verb: str, words: str) -> None:
     result = ASK[verb](RandomAnswers(lambda mask: 0.99))
     for chance in (0.6, 0.2):
@@ -185,7 +185,7 @@ def test_a_recheck_sees_a_result_of_another_model(verb: str, words: str) -> None
 def test_a_recheck_of_a_decision_asks_every_radius_that_is_certified() -> None:
     result = ASK["radius"](RandomAnswers(lambda mask: 0.99))
     assert result.radius == 3
-    for chance, words in ((0.2, "radius 1 is stated as certified and is refuted"), (0.8, "when asked again")):
+    for chance, words in ((0.2, "radius 1 is stated as certified, but is refuted"), (0.8, "when tested again")):
         check = hf.recheck(RandomAnswers(lambda mask, p=chance: p), result)
         assert not check.confirmed
         assert words in check.differences[0]
@@ -203,7 +203,7 @@ def test_a_true_result_fails_a_recheck_no_more_often_than_two_samples_may_miss()
 @pytest.mark.parametrize("verb", ["worst size", "compare"])
 def test_which_is_the_worst_or_the_best_cannot_be_sampled_twice(verb: str) -> None:
     model = RandomAnswers(lambda mask: 0.9)
-    with pytest.raises(HoldfastError, match="`result` must be about one rate"):
+    with pytest.raises(HoldfastError, match="`result` must state a single rate"):
         hf.recheck(model, ASK[verb](model))
 
 

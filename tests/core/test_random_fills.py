@@ -120,7 +120,7 @@ def test_rows_are_drawn_uniformly_and_go_on_where_they_stopped() -> None:
 
 def test_a_number_beyond_the_completions_is_refused() -> None:
     row = np.array([[True, False, False, False, True, True]])
-    with pytest.raises(HoldfastError, match="There are 3 completions, and number 3 was asked for"):
+    with pytest.raises(HoldfastError, match="The number of a completion must be below 3, got 3"):
         CompletedModel(filled(0, 3))(row)
 
 
@@ -462,7 +462,7 @@ def test_a_witness_beyond_what_can_be_listed_changes_the_prediction_and_is_not_c
 
 
 def test_a_witness_needs_a_reference_that_the_full_input_has() -> None:
-    with pytest.raises(HoldfastError, match="`reference` must be what the full input gives, got 0; it gives 1"):
+    with pytest.raises(HoldfastError, match="`reference` must be the prediction of the full input, 1, got 0"):
         hf.find_witness(filled(0, 3), SELECTED, reference=0)
 
 
@@ -525,9 +525,9 @@ def test_what_needs_one_answer_to_a_mask_gets_the_mean_or_is_refused() -> None:
     model = filled(0, 9)
     mean = hf.lookup_table((model.table.mean(axis=1) > 0.5).astype(int), n_features=4)
     np.testing.assert_array_equal(hf.attribute(model, "shap").scores, hf.attribute(mean, "shap").scores)
-    with pytest.raises(HoldfastError, match="`model` must hide features in one way"):
+    with pytest.raises(HoldfastError, match="`model` must have a fixed fill"):
         hf.stability_bracket(model, SELECTED)
-    with pytest.raises(HoldfastError, match="`fills` must hide features in one way each"):
+    with pytest.raises(HoldfastError, match="`fills` must be fixed, not random"):
         hf.fill_sensitivity(lambda fill: model, SELECTED, {"drawn": 0}, radius=1)
 
 

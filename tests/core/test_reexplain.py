@@ -220,7 +220,7 @@ def test_it_survives_json_and_says_how_many_are_consistent() -> None:
     assert f"{found.n_consistent} of 4 selections have the prediction of the full input." in found.explain()
     for before, after in [('"which": [0', '"which": [7'), ('"overlap": ', '"overlap": 3')]:
         edited = found.to_json().replace(before, after, 1)
-        with pytest.raises(InvalidValueError, match=r"is not a true holdfast\.reexplanation"):
+        with pytest.raises(InvalidValueError, match=r"is not a valid holdfast\.reexplanation"):
             Reexplanation.from_json(edited)
 
 
@@ -234,7 +234,7 @@ def test_it_survives_json_and_says_how_many_are_consistent() -> None:
         ({"confidence": 1}, InvalidValueError, "`confidence` must be"),
         ({"agree": "same"}, InvalidValueError, "`agree` must be one of"),
         ({"rng": -3}, InvalidValueError, "`rng` must be"),
-        ({"width": 3}, InvalidTypeError, "`width` is no option of 'lime'"),
+        ({"width": 3}, InvalidTypeError, "`width` is not an option of 'lime'"),
     ],
 )
 def test_what_cannot_be_is_refused_before_any_call(asked: dict[str, Any], error: type[Exception], message: str) -> None:
@@ -253,5 +253,5 @@ def test_a_function_is_not_believed_to_draw_nothing_because_of_its_name() -> Non
 
 
 def test_options_of_a_function_are_refused() -> None:
-    with pytest.raises(TypeError, match="must take its options itself"):
+    with pytest.raises(TypeError, match="must set its own options"):
         reexplain(score_table(4), lambda model, seed: np.ones(4), radius=1, n_samples=7)

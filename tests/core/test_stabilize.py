@@ -138,7 +138,7 @@ def test_a_stable_selection_survives_json_and_edited_ones_are_refused() -> None:
         edited = text.replace(before, after, 1)
         assert edited != text
         if "needs" not in before:
-            with pytest.raises(InvalidValueError, match=r"is not a true holdfast\.stable_selection"):
+            with pytest.raises(InvalidValueError, match=r"is not a valid holdfast\.stable_selection"):
                 StableSelection.from_json(edited)
 
 

@@ -223,7 +223,7 @@ def test_a_selection_is_a_mask_or_names_or_indices(value: Any) -> None:
         ([2, 2], InvalidValueError, "must name every feature once, got [2, 2]"),
         (["age", "age"], InvalidValueError, "must name every feature once"),
         (["incom"], InvalidValueError, "got 'incom'. Did you mean 'income'?"),
-        (["the"], InvalidValueError, "got 'the': features 2, 3 have it. Give indices."),
+        (["the"], InvalidValueError, "got 'the', the name of features 2, 3. Pass indices."),
         (["age", 1], InvalidValueError, "must hold names of features, got '1'"),
         ("age", InvalidValueError, "must be a Boolean vector (n_features,)"),
         ([], InvalidValueError, "must be a Boolean vector (n_features,)"),
@@ -358,7 +358,7 @@ def test_what_cannot_be_drawn_is_refused_with_the_reason_and_other_errors_pass()
         raise error
 
     assert draw(None) == 3
-    with pytest.raises(InvalidValueError, match=r"^draw cannot draw what it was given: ValueError: no such colour$"):
+    with pytest.raises(InvalidValueError, match=r"^draw cannot draw this: ValueError: no such colour$"):
         draw(ValueError("no such colour"))
     for error in (ModelError("ours"), FileNotFoundError("no folder"), MemoryError()):
         with pytest.raises(type(error)) as passed:

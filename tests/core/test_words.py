@@ -134,4 +134,3 @@ def test_parts_cuts_and_continuations_are_said_in_words() -> None:
         *("3 of 40", "none of 1.2e+18", "50% of 1.2e+18"),
     )
     assert (say.cut_label(0.25), say.cut_label(0.25, masks=True)) == ("top 0.25", "as selected")
-    assert say.lower_first("Shown alone") == "shown alone"

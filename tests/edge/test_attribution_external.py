@@ -53,7 +53,7 @@ def test_the_groups_of_a_model_are_used_and_its_number_of_features_is_checked() 
         InvalidValueError, match=r"^`scores` must be 9 numbers or a map of elements \(6, 6\), got shape"
     ):
         from_array(np.arange(8), model)
-    with pytest.raises(InvalidValueError, match=r"^`scores` must be 5 numbers, or a map with the `groups`"):
+    with pytest.raises(InvalidValueError, match=r"^`scores` must be 5 numbers, or a map together with `groups`"):
         from_array(np.arange(4), score_table(5))
 
 
@@ -110,10 +110,10 @@ def test_a_table_can_be_a_map(tmp_path: Path) -> None:
     [
         ("a.txt", b"1", r"^`scores` must be a \.npy, \.npz, \.csv file, got 'a\.txt'"),
         ("a.csv", b"", r"a\.csv has none"),
-        ("a.csv", b"x,y\nz,w\n", r"a\.csv has something else"),
-        ("a.csv", b"1,2\n3\n", r"a\.csv has something else"),
+        ("a.csv", b"x,y\nz,w\n", r"a\.csv cannot be read"),
+        ("a.csv", b"1,2\n3\n", r"a\.csv cannot be read"),
         ("a.csv", b"\xff\xfe1", r"a\.csv' must be text in UTF-8"),
-        ("a.npy", b"no array", r"a\.npy has something else"),
+        ("a.npy", b"no array", r"a\.npy cannot be read"),
     ],
 )
 def test_files_that_hold_no_scores_are_refused(tmp_path: Path, name: str, content: bytes, message: str) -> None:
@@ -125,10 +125,10 @@ def test_files_that_hold_no_scores_are_refused(tmp_path: Path, name: str, conten
 
 def test_pickles_are_never_opened_and_archives_must_be_clear(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.array([{}], dtype=object), allow_pickle=True)
-    with pytest.raises(InvalidValueError, match=r"a\.npy has something else"):
+    with pytest.raises(InvalidValueError, match=r"a\.npy cannot be read"):
         from_array(tmp_path / "a.npy")
     np.savez(tmp_path / "b.npz", x=np.zeros(2), y=np.zeros(2))
-    with pytest.raises(InvalidValueError, match=r"one called 'scores', b\.npz has x, y"):
+    with pytest.raises(InvalidValueError, match=r"one called 'scores'; b\.npz has x, y"):
         from_array(tmp_path / "b.npz")
     with pytest.raises(FileNotFoundError):
         from_array(tmp_path / "none.npy")
@@ -168,8 +168,8 @@ def test_values_of_shap_come_in_many_shapes() -> None:
         (lambda: from_array([[1.0], [2.0, 3.0]]), InvalidValueError, "`scores` must hold real numbers, got rows"),
         (lambda: from_array(MAP), InvalidValueError, "`scores` must be one number per feature, or a map"),
         (lambda: from_array(MAP, groups=GROUPS[:1]), InvalidValueError, "`groups` must hold|`scores` must be"),
-        (lambda: from_array(MAP, groups=GROUPS * 2), InvalidValueError, "`groups` must hold the feature"),
-        (lambda: from_array(MAP, groups=GROUPS * 1.0), InvalidTypeError, "`groups` must hold the feature"),
+        (lambda: from_array(MAP, groups=GROUPS * 2), InvalidValueError, "`groups` must give the feature"),
+        (lambda: from_array(MAP, groups=GROUPS * 1.0), InvalidTypeError, "`groups` must give the feature"),
         (lambda: from_array(MAP, groups=GROUPS, reduce="min"), InvalidValueError, "`reduce` must be one of sum, mean"),
         (lambda: from_array([1.0], feature_names=["a", "b"]), InvalidValueError, "`feature_names` must be one per"),
         (
@@ -178,8 +178,8 @@ def test_values_of_shap_come_in_many_shapes() -> None:
             "one array of the same shape per class",
         ),
         (lambda: from_shap(1.0, row=0), InvalidValueError, "`row` must be left out for a single number, got 0"),
-        (lambda: from_captum((1, 2)), InvalidValueError, "`attributions` must be of one input tensor, got 2"),
-        (lambda: from_lime(3), InvalidTypeError, "`explanation` must be an explanation of lime, got int"),
+        (lambda: from_captum((1, 2)), InvalidValueError, "`attributions` must belong to one input tensor, got 2"),
+        (lambda: from_lime(3), InvalidTypeError, "`explanation` must be an explanation from lime, got int"),
     ],
 )
 def test_what_is_no_explanation_is_refused(call: Any, error: type[Exception], message: str) -> None:
@@ -209,7 +209,7 @@ def test_groups_that_reorder_features_are_followed() -> None:
 
 
 def test_groups_must_name_all_features_of_the_model() -> None:
-    with pytest.raises(ValueError, match="must name the model's 5 features, got 3"):
+    with pytest.raises(ValueError, match="must have the 5 features of the model, got 3"):
         from_array(np.ones(6), score_table(5), groups=[0, 0, 1, 1, 2, 2])
 
 
@@ -217,7 +217,7 @@ def test_rows_of_shap_are_not_taken_for_features() -> None:
     class Explained:
         values, data = np.arange(20.0).reshape(5, 4), np.ones((5, 4))
 
-    with pytest.raises(TypeError, match="`row` must name one of the 5 inputs"):
+    with pytest.raises(TypeError, match="`row` must say which of the 5 explained inputs"):
         from_shap(Explained(), target=1)
     assert from_shap(Explained(), row=2, output=1).scores.tolist() == [8.0, 9.0, 10.0, 11.0]
 

@@ -341,7 +341,7 @@ def test_a_transformer_that_keeps_its_attention_to_itself_is_refused() -> None:
             return self.inner(**{name: row for name, row in batch.items() if name != "output_attentions"}).logits
 
     model = mask_text(Silent(), TEXT, tokenizer=bert_tokenizer())
-    with pytest.raises(ModelError, match="'attention_rollout' needs one matrix of attention per layer and head"):
+    with pytest.raises(ModelError, match="'attention_rollout' needs one attention matrix per layer and head"):
         attribute(model, "attention_rollout")
 
 
@@ -384,7 +384,9 @@ def test_impossible_layers_are_refused() -> None:
     model = bound(network())
     with pytest.raises(InvalidValueError, match=r"^`layer` must be a name of `module.named_modules\(\)`, got '9'"):
         attribute(model, "grad_cam", layer="9")
-    with pytest.raises(InvalidValueError, match=r"^`layer` must name a layer with an output \(b, C, h, w\) of more"):
+    with pytest.raises(
+        InvalidValueError, match=r"^`layer` must name a layer with an output \(b, C, h, w\) larger than 1×1"
+    ):
         attribute(model, "grad_cam", layer="6")
 
 
@@ -497,7 +499,9 @@ def test_a_method_made_of_another_is_given_it_by_name() -> None:
         model, "captum:NoiseTunnel", n_samples=6, rng=1, **{**options, "attribution_method": captum.attr.Saliency}
     )
     np.testing.assert_array_equal(own.scores, found.scores)
-    with pytest.raises(InvalidValueError, match="`result` must be of settings that can be stored: attribution_method"):
+    with pytest.raises(
+        InvalidValueError, match="`result` must have settings that a file can store; attribution_method"
+    ):
         hf.recheck(model, own)
 
 
@@ -553,13 +557,13 @@ def test_a_class_itself_is_as_good_as_its_name() -> None:
             "captum:Saliency",
             {"n_steps": 3},
             InvalidTypeError,
-            "`n_steps` is no option of 'captum:Saliency', which takes `abs`.",
+            "`n_steps` is not an option of 'captum:Saliency', which takes `abs`.",
         ),
         (
             "captum:Saliency",
             {"n_samples": 3},
             InvalidTypeError,
-            "`n_samples` is no option of 'captum:Saliency', which takes no",
+            "`n_samples` is not an option of 'captum:Saliency', which takes no",
         ),
         ("captum:DeepLyft", {}, InvalidValueError, "after 'captum:', got 'DeepLyft'. Did you mean 'DeepLift'?"),
         ("captum:FeaturePermutation", {}, InvalidValueError, "`method` must name a class of captum.attr"),
@@ -572,7 +576,7 @@ def test_a_class_itself_is_as_good_as_its_name() -> None:
         ),
         ("shapiq:KernelShap", {}, InvalidValueError, "after 'shapiq:', got 'KernelShap'. Did you mean 'KernelSHAP'?"),
         ("shapiq:PermutationSamplingSTII", {}, InvalidTypeError, "needs the option `max_order`."),
-        ("shapiq:KernelSHAP", {"depth": 2}, InvalidTypeError, "`depth` is no option of 'shapiq:KernelSHAP'"),
+        ("shapiq:KernelSHAP", {"depth": 2}, InvalidTypeError, "`depth` is not an option of 'shapiq:KernelSHAP'"),
         (
             "shapiq:KernelSHAP",
             {"n_samples": 5},
@@ -620,9 +624,9 @@ def test_an_approximator_gives_what_it_gives_by_hand() -> None:
     again = shapiq.PermutationSamplingSV(n=10, random_state=4).approximate(300, hf.as_shapiq_game(evaluator, target=1))
     np.testing.assert_array_equal(found.scores, [again[(i,)] for i in range(10)])
     assert (found.method, found.rng_key) == ("shapiq:PermutationSamplingSV", None)
-    with pytest.raises(InvalidValueError, match="`result` must be of settings that can be stored: approximator"):
+    with pytest.raises(InvalidValueError, match="`result` must have settings that a file can store; approximator"):
         hf.recheck(evaluator, found)
-    with pytest.raises(InvalidValueError, match="`method` must be an approximator of 10 players, got 9"):
+    with pytest.raises(InvalidValueError, match="`method` must be an approximator for 10 players, got 9"):
         attribute(evaluator, shapiq.KernelSHAP(n=9))
     drawn = attribute(evaluator, "shapiq:SVARM", target=1, n_samples=200, rng=6)
     assert drawn.scores.tolist() == attribute(evaluator, "shapiq:SVARM", target=1, n_samples=200, rng=6).scores.tolist()

@@ -185,7 +185,7 @@ def test_explanations_of_a_forest_by_shap_are_taken_over_row_by_row(forest: Any)
     model = mask_tabular(classifier, rows[1], background=rows[::9])
     explained = shap.TreeExplainer(classifier)(rows[:3])
     np.testing.assert_array_equal(from_shap(explained, model, row=1, target=2).scores, explained.values[1, :, 2])
-    with pytest.raises(InvalidTypeError, match="`row` must name one of the 3 inputs"):
+    with pytest.raises(InvalidTypeError, match="`row` must say which of the 3 explained inputs"):
         from_shap(explained, model, target=2)
 
 

@@ -86,11 +86,9 @@ def test_values_of_a_column_that_was_taken_are_of_that_class(forest: Any) -> Non
             )
     three, rows = forest
     explanation = shap.TreeExplainer(three)(rows[:1])
-    with pytest.raises(
-        InvalidValueError, match=r"^`explanation` must have the values of class 0, got those of class 2"
-    ):
+    with pytest.raises(InvalidValueError, match=r"^`explanation` must explain class 0, got values for class 2"):
         from_shap(explanation[..., 2], mask_tabular(three, rows[0], background=rows[::9]), target=0)
-    with pytest.raises(InvalidValueError, match=r"got those of class 1\. Take column 0"):
+    with pytest.raises(InvalidValueError, match=r"got values for class 1\. Take column 0"):
         from_shap(explanation[..., 1], target=0)
 
 
@@ -98,15 +96,15 @@ def test_what_values_without_classes_speak_for_is_asked_where_it_cannot_be_known
     explainer = shap.TreeExplainer(boosted)
     values, model = explainer.shap_values(MALIGNANT[None]), bound(boosted, MALIGNANT)
     for given in ({}, {"model": model}, {"target": 0}, {"target": 0, "model": model}):
-        with pytest.raises(InvalidTypeError, match=r"^`output` must be the class that values without .* speak for"):
+        with pytest.raises(InvalidTypeError, match=r"^`output` must say which class the values explain"):
             from_shap(values, **given)
-    with pytest.raises(InvalidTypeError, match=r"^`output` must be the class"):
+    with pytest.raises(InvalidTypeError, match=r"^`output` must say which class"):
         from_shap(explainer(MALIGNANT[None]), target=0)
     assert from_shap(values, target=1).scores.tolist() == values[0].tolist()
     assert from_shap(values, output=1).target == 1
     assert from_shap(values, target=0, output=1).scores.tolist() == (-values[0]).tolist()
     assert from_shap(values, target=2, output=2).scores.tolist() == values[0].tolist()
-    with pytest.raises(InvalidValueError, match="must have the values of class 0, got those of class 2"):
+    with pytest.raises(InvalidValueError, match="must explain class 0, got values for class 2"):
         from_shap(values, target=0, output=2)
     with pytest.raises(InvalidValueError, match=r"^`output` must be a whole number from 0 to 1, got 2"):
         from_shap(values, model, output=2)
@@ -129,13 +127,17 @@ def test_values_must_be_of_as_many_classes_and_inputs_as_there_are(forest: Any, 
     model = mask_tabular(classifier, rows[1], background=rows[::9])
     values = shap.TreeExplainer(classifier).shap_values(rows[1:2])
     assert from_shap(values, model).scores.tolist() == values[0, :, model(np.ones((1, 13), bool)).argmax()].tolist()
-    with pytest.raises(InvalidValueError, match=r"^`explanation` must be of the model's 3 classes, got 2"):
+    with pytest.raises(
+        InvalidValueError, match=r"^`explanation` must have values for the 3 classes of the model, got 2"
+    ):
         from_shap(values[..., :2], model, target=1)
-    with pytest.raises(InvalidTypeError, match=r"^`output` must be left out for values of 3 classes, got 1"):
+    with pytest.raises(
+        InvalidTypeError, match=r"^`output` must be left out when there are values for 3 classes, got 1"
+    ):
         from_shap(values, model, target=1, output=1)
     values = shap.TreeExplainer(boosted).shap_values(BACKGROUND[:5])
     for given in ({}, {"model": bound(boosted, BACKGROUND[0])}):
-        with pytest.raises(InvalidTypeError, match=r"^`row` must name one of the 5 inputs explained, got None"):
+        with pytest.raises(InvalidTypeError, match=r"^`row` must say which of the 5 explained inputs to use, got None"):
             from_shap(values, target=1, **given)
 
 
@@ -244,7 +246,7 @@ def test_a_word_of_lime_is_shared_among_its_places_and_parts() -> None:
     assert from_lime(explanation, model).scores[places].tolist() == pytest.approx([weight / 2, weight / 2])
     letters = LimeTextExplainer(char_level=True, random_state=0).explain_instance(TEXT, mood, num_samples=50)
     assert from_lime(letters, model).n_features == 14
-    with pytest.raises(InvalidValueError, match=r"^`explanation` must be of the model's text, \"I don't like"):
+    with pytest.raises(InvalidValueError, match=r"^`explanation` must be about the model's text, \"I don't like"):
         from_lime(LimeTextExplainer().explain_instance("good", mood, num_samples=20), model)
 
 
@@ -252,7 +254,9 @@ def test_features_that_nobody_can_locate_must_be_as_many_as_limes() -> None:
     explanation = LimeTextExplainer(bow=False, random_state=0).explain_instance("not so good", mood, num_samples=50)
     scored = mask_function(lambda masks: mood(["good" if shown else "" for shown in masks[:, 2]]), n_features=3)
     assert from_lime(explanation, scored).n_features == 3
-    with pytest.raises(InvalidValueError, match=r"as many features as the model, 4, got 3\. Give lime the same input"):
+    with pytest.raises(
+        InvalidValueError, match=r"must have 4 features, as the model has, got 3\. Give lime the same input"
+    ):
         from_lime(explanation, mask_function(lambda masks: mood(["good"] * len(masks)), n_features=4))
     joined = mask_text(lambda texts: mood(list(texts)), segments=["not so", "good", "at all"], batched=True)
     assert from_lime(explanation, joined).n_features == 3
@@ -290,5 +294,5 @@ def test_images_of_another_size_are_refused() -> None:
     explanation = LimeImageExplainer(random_state=0).explain_instance(
         picture, brightness, hide_color=0, num_samples=20, segmentation_fn=halves
     )
-    with pytest.raises(InvalidValueError, match=r"must be of the image as the model sees it, \(8, 8\) pixels"):
+    with pytest.raises(InvalidValueError, match=r"must be about the image that the model sees, \(8, 8\) pixels"):
         from_lime(explanation, mask_image(brightness, picture[:8, :8], groups=(2, 2)))

@@ -63,7 +63,7 @@ def test_a_file_is_verified_on_the_inputs_that_calibrated_it(tmp_path: Path, cap
     assert main(["verify", str(file), *options, "--input", "bundled:sentences#6", "--json"]) == 1
     assert not json.loads(capsys.readouterr().out)["confirmed"]
     assert main(["verify", str(file), *options, "--input", "bundled:sentences#195"]) == 3
-    assert "must name the first of 12 calibration inputs" in capsys.readouterr().err
+    assert "must be the first of 12 calibration inputs" in capsys.readouterr().err
     assert main(["show", str(file)]) == 0
     assert str(selector) in capsys.readouterr().out
 

@@ -84,11 +84,11 @@ def test_answers_are_those_of_plain_greedy_passes(kind: str, chat: bool) -> None
     assert n_compared > 50
 
 
-@pytest.mark.parametrize(("kind", "chat"), KINDS)
-def test_one_pass_says_what_generation_says(kind: str, chat: bool) -> None:
+def compare_passes(kind: str, chat: bool, n_seeds: int) -> Counter[tuple[bool, bool]]:
+    """One pass says what generation says: how often, by (is the answer the reference, is the margin positive)."""
     outcomes: Counter[tuple[bool, bool]] = Counter()
     n_near = 0
-    for seed in range(8):
+    for seed in range(n_seeds):
         model = make(kind, chat, seed, max_tokens=3 + seed % 4)
         conversations = random_conversations(24, np.random.default_rng(seed))
         texts = [answer.text for answer in model(conversations)]
@@ -103,10 +103,15 @@ def test_one_pass_says_what_generation_says(kind: str, chat: bool) -> None:
                     is_cut = len(model.tokenizer(f" {reference}")["input_ids"]) > model.max_tokens or HALF in reference
                     assert gives or margin < 0 or is_cut
     print(f"{kind}, chat {chat}: {dict(outcomes)}, {n_near} near-ties")
-    assert outcomes[True, True] > 0
-    assert outcomes[True, False] > 20  # in other tokens than those of the reference, with special ones in between
-    assert outcomes[False, False] > 500
     assert n_near < 0.02 * outcomes.total()
+    return outcomes
+
+
+@pytest.mark.parametrize(("kind", "chat"), KINDS)
+def test_one_pass_says_what_generation_says(kind: str, chat: bool) -> None:
+    outcomes = compare_passes(kind, chat, n_seeds=2)  # more in tests/house
+    assert outcomes[True, False] + outcomes[True, True] > 0
+    assert outcomes[False, False] > 100
 
 
 @pytest.mark.parametrize(("kind", "chat"), KINDS)
@@ -359,14 +364,16 @@ def test_pickled_weights_are_refused(tmp_path: Path) -> None:
 
 def test_what_cannot_be_answered_is_refused() -> None:
     model = make("llama", True)
-    with pytest.raises(InvalidValueError, match="leave room for 6 tokens of an answer, of the 128"):
+    with pytest.raises(InvalidValueError, match="leave room for an answer of 6 tokens within the model's 128"):
         model([ask("a" * 200)])
-    with pytest.raises(InvalidValueError, match="leave room for 6 tokens"):
+    with pytest.raises(InvalidValueError, match="leave room for an answer of 6 tokens"):
         model.gives([ask("d" * 124)], "dd")
-    with pytest.raises(InvalidValueError, match=r"`reference` must fit behind a prompt of .* tokens into the 128"):
+    with pytest.raises(
+        InvalidValueError, match=r"`reference` must fit after a prompt of .* tokens within the model's 128"
+    ):
         model.log_probability([ask("d" * 100)], "c" * 40)
     for reference in ("", " \n"):
-        with pytest.raises(InvalidValueError, match="`reference` must have at least one letter"):
+        with pytest.raises(InvalidValueError, match="`reference` must not be blank"):
             model.gives([ask("a")], reference)
     with pytest.raises(InvalidTypeError, match="`reference` must be a text"):
         model.gives([ask("a")], 3)  # type: ignore[arg-type]

@@ -145,7 +145,7 @@ def test_a_name_that_belongs_to_no_class_is_refused_when_it_is_read(change: dict
     certificate = hf.certify(model, [0], radius=1, rng=0)
     assert certificate.prediction_name == "benign"
     edited = json.dumps(json.loads(certificate.to_json()) | change)
-    with pytest.raises(hf.errors.InvalidValueError, match="`prediction_name` must name the class of a number"):
+    with pytest.raises(hf.errors.InvalidValueError, match="`prediction_name` must be the name of a numbered class"):
         hf.Certificate.from_json(edited)
 
 

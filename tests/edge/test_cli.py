@@ -176,7 +176,7 @@ def test_what_cannot_be_used_ends_with_a_message_and_code_3(
 def test_a_truncated_certificate_is_an_error_not_a_refutation(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "cert.json").write_text('{"schema": "holdfast.cert')
     assert main([*asked("verify", "reads_words", "--input", f"text:{TEXT}"), "cert.json"]) == 3
-    assert "holds no result that can be read" in capsys.readouterr().err
+    assert "is not a readable result" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -293,5 +293,5 @@ def test_ctrl_c_ends_the_search_for_a_design(tmp_path: Path) -> None:
         env={**os.environ, "HOLDFAST_CACHE": str(tmp_path)},
     )
     assert done.returncode == 130
-    assert done.stderr.splitlines()[0].startswith("Searching for a stopping design, once")
+    assert done.stderr.splitlines()[0].startswith("Searching for a stopping design; it is stored")
     assert done.stderr.splitlines()[1].startswith("holdfast: Interrupted.")

@@ -270,4 +270,5 @@ def test_the_answer_is_told_even_if_its_file_cannot_be_written(
     assert check("first_word", "--output", folder / name) == 3
     out, err = capsys.readouterr()
     assert out.startswith("Holds: ")
-    assert "must be a folder that can be written to: No space left on device." in err
+    assert "Cannot write to the folder" in err
+    assert "No space left on device." in err

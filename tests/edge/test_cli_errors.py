@@ -90,13 +90,13 @@ def test_files_that_are_not_there_or_no_files_are_told_in_words(
     file, missing = tmp_path / "file.txt", tmp_path / "nope.npy"
     file.touch()
     assert said(["verify", str(missing), *TEXT], capsys) == f"No such file: {str(missing)!r}."
-    assert said(["study", "plan", str(tmp_path)], capsys) == f"{str(tmp_path)!r} must be a file, and is a folder."
+    assert said(["study", "plan", str(tmp_path)], capsys) == f"{str(tmp_path)!r} must be a file, but it is a folder."
     scores = ["--explanation", str(missing), "--top", "1", "--radius", "1"]
     assert said(["certify", *TEXT, *scores], capsys) == f"No such file: {str(missing)!r}."
     assert said(["check", *TEXT, *scores, "--min-rate", "0.9"], capsys) == f"No such file: {str(missing)!r}."
-    assert said(["demo", "--output", str(file)], capsys) == f"{str(file)!r} must be a folder, and is a file."
+    assert said(["demo", "--output", str(file)], capsys) == f"{str(file)!r} must be a folder, but it is a file."
     under = str(file / "deep" / "er")
-    assert said(["demo", "--output", under], capsys) == f"{str(file)!r} must be a folder, and is a file."
+    assert said(["demo", "--output", under], capsys) == f"{str(file)!r} must be a folder, but it is a file."
     elsewhere = str(tmp_path / "no" / "x.json")
     assert said(["verify", elsewhere, *TEXT], capsys) == f"No such folder: {str(tmp_path / 'no')!r}."
 
@@ -125,4 +125,4 @@ def test_a_span_of_radii_must_go_upwards(text: str, capsys: pytest.CaptureFixtur
     assert stopped.value.code == 3
     upwards = "1-5" if text == "5-1" else "8-9"
     said = capsys.readouterr().err
-    assert said.endswith(f"argument --radii: must have spans that go upwards, such as {upwards}, got {text!r}\n")
+    assert said.endswith(f"argument --radii: must have ranges that go up, such as {upwards}, got {text!r}\n")

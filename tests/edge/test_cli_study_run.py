@@ -72,7 +72,7 @@ def test_errors_end_with_three_and_one_line(study: Path, capsys: pytest.CaptureF
     assert main(["study", "run", str(study), "--trust", "code"]) == 3
     assert capsys.readouterr().err.splitlines()[-1].startswith("holdfast: '")
     assert main(["study", "status", str(study.with_name("none.db"))]) == 3
-    assert "must be a file of results; there is none" in capsys.readouterr().err
+    assert "does not exist; it must be a file of results" in capsys.readouterr().err
     with pytest.raises(SystemExit) as ended:
         main(["study", "run", str(study), "--trust", "code", "--inputs", "5:2"])
     assert ended.value.code == 3
@@ -91,8 +91,8 @@ def test_an_export_says_what_is_not_in_it(study: Path, capsys: pytest.CaptureFix
     edit(study.with_suffix(".db"), "DELETE FROM skips")
     assert main(["study", "export", str(study.with_suffix(".db")), out]) == 0
     told = capsys.readouterr().out
-    assert "Not in it: 1 items of 1 inputs that were given up.\n" in told
-    assert "Not in it: 7 items that are still to do.\n" in told
+    assert "Not in it: 1 items of 1 inputs that failed.\n" in told
+    assert "Not in it: 7 items not computed yet.\n" in told
 
 
 @pytest.mark.usefixtures("ctrl_c")
@@ -115,5 +115,5 @@ def test_a_second_interrupt_ends_with_one_line(study: Path, tmp_path: Path) -> N
     out, err = process.communicate()
     assert (process.returncode, out) == (130, "")
     assert err.splitlines()[1:] == [
-        "holdfast: Interrupted. What was stored is kept; the same command goes on from there."
+        "holdfast: Interrupted. Stored items are kept; the same command continues from there."
     ]

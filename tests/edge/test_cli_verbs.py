@@ -120,7 +120,7 @@ def test_scores_that_differ_only_by_rounding_are_confirmed() -> None:
         assert hf.recheck(model, replace(scores, scores=scores.scores + change)).confirmed is confirmed
         details = dict(scores.details) | {"fit": scores.details["fit"] + change}
         assert hf.recheck(model, replace(scores, details=details)).confirmed is confirmed
-    with pytest.raises(hf.errors.InvalidValueError, match="others cannot be asked again"):
+    with pytest.raises(hf.errors.InvalidValueError, match="other methods cannot be repeated"):
         hf.recheck(model, hf.from_array(np.arange(6.0)))
 
 
@@ -138,16 +138,16 @@ def test_the_options_of_a_method_are_settings_of_explain(capsys: pytest.CaptureF
     assert main(["explain", *ROW, "--method", "occlusion", "--set", "leave=in", "--json"]) == 0
     assert hf.Attribution.from_json(capsys.readouterr().out).details["leave"] == "in"
     assert main(["explain", *ROW, "--method", "occlusion", "--set", "kernel_width=1"]) == 3
-    assert "`--set kernel_width` is no option of 'occlusion'" in capsys.readouterr().err
+    assert "`--set kernel_width` is not an option of 'occlusion'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
-        ("method=x", "`--set method` is no option of 'occlusion', which takes `leave`."),
-        ("model=x", "`--set model` is no option of 'occlusion', which takes `leave`."),
-        ("progress=1", "`--set progress` is no option of 'occlusion', which takes `leave`."),
-        ("leaf=in", "`--set leaf` is no option of 'occlusion', which takes `leave`. Did you mean leave?"),
+        ("method=x", "`--set method` is not an option of 'occlusion', which takes `leave`."),
+        ("model=x", "`--set model` is not an option of 'occlusion', which takes `leave`."),
+        ("progress=1", "`--set progress` is not an option of 'occlusion', which takes `leave`."),
+        ("leaf=in", "`--set leaf` is not an option of 'occlusion', which takes `leave`. Did you mean leave?"),
     ],
 )
 def test_what_is_no_option_of_a_method_is_refused_with_the_nearest_name(
@@ -165,7 +165,7 @@ def test_scores_of_0_and_1_are_scores_with_top_and_from_explain(
     scores.write_text(hf.from_array(np.array([0.0, 1.0, 0.0, 1.0])).to_json())
     numbers.write_text("0,1,0,1")
     assert main(["certify", *words, "--explanation", str(scores)]) == 3
-    assert "must come with `--top`: how many features the scores select" in capsys.readouterr().err
+    assert "must come with `--top`, the number of features to select" in capsys.readouterr().err
     for file, top, selected in ((scores, ["--top", "1"], [1]), (numbers, ["--top", "1"], [1]), (numbers, [], [1, 3])):
         assert main(["certify", *words, "--explanation", str(file), *top]) == 0
         assert json.loads(capsys.readouterr().out)["selected"]["shown"] == selected
@@ -239,20 +239,20 @@ def test_an_input_that_is_not_there_is_told_with_what_to_write(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["certfy"], "holdfast: there is no command 'certfy'. Did you mean certify?"),
-        (["study", "sumary"], "holdfast study: there is no command 'sumary'. Did you mean summary?"),
-        (["nonsense"], "there is no command 'nonsense'. There are demo, explain, certify, "),
+        (["certfy"], "holdfast: unknown command 'certfy'. Did you mean certify?"),
+        (["study", "sumary"], "holdfast study: unknown command 'sumary'. Did you mean summary?"),
+        (["nonsense"], "unknown command 'nonsense'. Commands: demo, explain, certify, "),
         (["certify", *ROW, *TOP, "--radius", "1", "--plan", "exact"], "--plan exact. Write --set plan=exact."),
         (
             ["certify", *ROW, *TOP, "--radius", "1", "--set", "plam=exact"],
             "no setting 'plam' here. Did you mean plan?",
         ),
         (["certify", *ROW, *TOP, "--radius", "1", "--set", "plan"], "must look like fill=VALUE, got 'plan'"),
-        (["certify", *ROW, *TOP, "--radius", "1", "--set", "rng=1", "--set", "rng=2"], "must set rng once"),
-        (["certify", *ROW, *TOP, "--radius", "1", "--radius", "2"], "--radius must be given once."),
+        (["certify", *ROW, *TOP, "--radius", "1", "--set", "rng=1", "--set", "rng=2"], "sets rng twice"),
+        (["certify", *ROW, *TOP, "--radius", "1", "--radius", "2"], "--radius may be given only once."),
         (
             ["certify", *ROW, *TOP, "--radius", "1", "--output", "x.gif"],
-            "must be of another kind, such as .json, .png or .xml, got 'x.gif'",
+            "must end in .json, .png, .svg or .xml, got 'x.gif'",
         ),
         (["certify", *ROW, "--method", "lime", "--top", "few", "--radius", "1"], "a share such as 0.25, got 'few'"),
         (["certify", *ROW, "--grid", "few", *TOP, "--radius", "1"], "must look like 14x14, or be one of tokens, words"),

@@ -109,7 +109,7 @@ def test_a_line_that_cannot_be_read_is_named_with_its_file(tmp_path: Path, line:
 
 def test_a_file_that_is_none_or_empty_or_no_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        InvalidValueError, match=r"must be followed by a file of JSON lines, got 'no\.jsonl', which is no"
+        InvalidValueError, match=r"must be followed by a file of JSON lines, got 'no\.jsonl', which is not a"
     ):
         hf.data.load("contexts:no.jsonl")
     with pytest.raises(InvalidValueError, match="must have at least one line with a context"):
@@ -243,12 +243,12 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: hf.bind(read, "bundled:contexts", grid=3), "`grid` must be an option of `mask_context`"),
     (
         lambda: hf.bind("bundled:vader", "bundled:contexts"),
-        "must classify the contexts that are given, got one for texts",
+        "must be a model for contexts, got one for texts",
     ),
     (lambda: hf.bind("openai:http://127.0.0.1:9/v1#m", "bundled:sentences"), "`kind` must be 'context' for 'openai:"),
     (lambda: hf.bind("openai:http://127.0.0.1:9/v1", "bundled:contexts"), "must name a model after '#'"),
     (lambda: hf.models.load("openai:http://127.0.0.1:9/v1#m", cash="a"), "one of .*cache.*, got 'cash'. Did you mean"),
-    (lambda: hf.models.load("openai:http://127.0.0.1:9/v1#m").predict(["a"]), "gives answers, no scores"),
+    (lambda: hf.models.load("openai:http://127.0.0.1:9/v1#m").predict(["a"]), "returns answers, not scores"),
     (lambda: hf.bind("openai:http://127.0.0.1:9/v1#m", "bundled:contexts", labels=[0]), "one entry per input"),
 ]
 
@@ -289,7 +289,7 @@ def test_options_of_an_endpoint_reach_it_and_no_key_is_kept(monkeypatch: pytest.
 )
 def test_an_endpoint_elsewhere_that_a_file_names_is_sent_nothing_unless_it_is_trusted(url: str) -> None:
     spec = ModelSpec(f"openai:{url}#m", trust=NO_TRUST)
-    with pytest.raises(InvalidValueError, match=r"would be sent your prompts and the API key.*--trust network"):
+    with pytest.raises(InvalidValueError, match=r"would receive your prompts and the API key.*--trust network"):
         check_trust(spec)
     check_trust(ModelSpec(f"openai:{url}#m", trust=Trust(network=True)))
     for local in ("http://127.0.0.1:8000/v1", "http://localhost/v1", "http://[::1]:8000/v1"):
@@ -304,7 +304,7 @@ def test_a_file_cannot_have_any_environment_variable_sent() -> None:
         data = "bundled:contexts"
         certify = {{ radii = [1] }}
     '''
-    with pytest.raises(InvalidValueError, match=r"sent the environment variable 'DB_PASSWORD'.*--trust network"):
+    with pytest.raises(InvalidValueError, match=r"receive the environment variable 'DB_PASSWORD'.*--trust network"):
         check_packages(parse_spec(text))
     with pytest.raises(InvalidValueError, match="DB_PASSWORD"):
         named_inputs(parse_spec(text).model, DataSpec("bundled:contexts"), MaskingSpec()).classifier  # noqa: B018
@@ -347,7 +347,7 @@ def test_single_commands_take_contexts_and_their_citations(tmp_path: Path, capsy
     assert main(["witness", *words, "--explanation", "cited"]) == 0
     capsys.readouterr()
     assert main(["certify", *words, "--explanation", "cited", "--top", "1", "--radius", "2"]) == 3
-    assert "`--top` must be left out: citations are no scores" in capsys.readouterr().err
+    assert "`--top` must be left out: citations are not scores" in capsys.readouterr().err
     other = ["--model", "python:tests.helpers.readers:make", "--input", f"{path}#0", "--radius", "1"]
     assert main(["certify", *other, "--explanation", "cited"]) == 3
     assert "`cited` must name at least one passage" in capsys.readouterr().err

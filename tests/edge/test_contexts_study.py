@@ -96,7 +96,7 @@ def test_an_answer_that_cites_only_a_passage_that_is_not_there_loses_its_item(tm
 
 def test_citations_are_for_contexts_alone(tmp_path: Path) -> None:
     inputs = hf.bind("bundled:vader", "bundled:sentences")[:1]
-    with pytest.raises(StudyError, match="must be another for texts: 'cited' is for contexts"):
+    with pytest.raises(StudyError, match="must be different for texts: 'cited' is for contexts"):
         hf.study.run(inputs, ["cited"], store=tmp_path / "study.db", radii=[1])
 
 

@@ -128,7 +128,7 @@ def test_other_data_than_the_split_was_chosen_from_are_found(tmp_path: Path, mon
     record = json.loads((tmp_path / "box" / "digits.json").read_text(encoding="utf-8"))
     (tmp_path / "box" / "digits.json").write_text(json.dumps(record | {"sha256": "0" * 64}))
     monkeypatch.setattr(dataset, "BOX", tmp_path / "box")
-    with pytest.raises(InvalidValueError, match="this scikit-learn has other data"):
+    with pytest.raises(InvalidValueError, match="this version of scikit-learn ships different data"):
         hf.data.load("bundled:digits")
 
 

@@ -312,8 +312,8 @@ def test_retry_after_is_read_as_seconds_or_as_a_date() -> None:
         (Reply(status=500, body=b"<h1>oh\x1b[2J\n no</h1>"), "status 500 Internal Server Error: <h1>oh [2J no</h1>"),
         (Reply(status=502, body=b""), "status 502 Bad Gateway"),
         (Reply(status=500, body=b'{"detail": [1]}'), "status 500 Internal Server Error: [1]"),
-        (Reply(body=b"nonsense"), "the answer was no chat completion: nonsense"),
-        (Reply(body=b'{"error": {"message": "out of memory"}}'), "the answer was no chat completion: out of memory"),
+        (Reply(body=b"nonsense"), "the answer was not a chat completion: nonsense"),
+        (Reply(body=b'{"error": {"message": "out of memory"}}'), "the answer was not a chat completion: out of memory"),
         (Reply(drop=True), "RemoteProtocolError: Server disconnected without sending a response"),
     ],
 )
@@ -323,15 +323,15 @@ def test_it_gives_up_after_so_many_tries_and_says_why(server: ChatServer, reply:
     with pytest.raises(ModelError) as caught:
         endpoint(QUESTIONS[:1])
     target = f"{server.url}/chat/completions"
-    advice = "Give a `cache` to keep the answers that came, and to go on from there."
-    assert str(caught.value) == f"{target} gave no answer in 3 tries. The last time: {reason}. {advice}"
+    advice = "Set a `cache` to keep the answers and to continue from them."
+    assert str(caught.value) == f"{target} gave no answer in 3 tries. Last error: {reason}. {advice}"
     assert (server.n_requests, endpoint.usage) == (3, Usage(n_calls=3, n_retries=2))
 
 
 def test_a_request_that_takes_too_long_is_ended_and_sent_again(server: ChatServer, gate: threading.Event) -> None:
     server.script = lambda number, body: Reply(gate=gate)
     endpoint = Endpoint.from_spec(server.spec, timeout=0.2, backoff=0.0, max_tries=2)
-    with pytest.raises(ModelError, match=r"no answer in 2 tries. The last time: no answer within `timeout` = 0.2 s\."):
+    with pytest.raises(ModelError, match=r"no answer in 2 tries. Last error: no answer within `timeout` = 0.2 s\."):
         endpoint(QUESTIONS[:1])
     wait_until(lambda: server.n_hung_up == 2)
 
@@ -347,9 +347,9 @@ def test_a_server_that_is_not_there_is_named(server: ChatServer) -> None:
     ("status", "hint"),
     [
         (400, ""),
-        (401, " Is the right key in the environment variable OPENAI_API_KEY?"),
+        (401, " Put the right key into the environment variable OPENAI_API_KEY."),
         (403, ""),
-        (404, " Is this the name of a model there, and does the base URL end in '/v1'?"),
+        (404, " Check the name of the model, and that the base URL ends in '/v1'."),
         (422, ""),
         (301, ""),
     ],
@@ -415,7 +415,7 @@ def test_tokens_that_are_not_reported_are_not_made_up(server: ChatServer, usage:
     for cached in (False, True):
         assert endpoint(QUESTIONS[:1]) == [Completion(TRUTH[0], None, None, cached, "stop")]
     assert endpoint.usage == Usage(n_calls=1, n_cached=1)
-    with pytest.raises(ModelError, match=r"does not report `usage`, so `budget_tokens` cannot be kept"):
+    with pytest.raises(ModelError, match=r"does not report `usage`, which `budget_tokens` needs"):
         replace(endpoint, budget_tokens=100)(QUESTIONS[1:2])
 
 
@@ -575,7 +575,7 @@ def newer(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (foreign, "a database of something else"),
+        (foreign, "another database, not a cache"),
         (newer, "by a newer holdfast"),
         (lambda path: path.write_text("a poem, and a long one" * 99), "cannot be used: file is not a database"),
         (lambda path: path.mkdir(), "cannot be used"),
@@ -610,8 +610,8 @@ def test_a_budget_of_calls_stops_with_everything_kept_and_goes_on_later(server: 
         endpoint(QUESTIONS)
     assert str(caught.value).startswith("The budget `budget_calls` = 10 is spent: 10 requests were sent, for ")
     assert str(caught.value).endswith(
-        f" completion tokens. Answers so far are in the cache {str(cache)!r}. Run again to go on from there. "
-        "Each new endpoint has a budget of its own."
+        f" completion tokens. Answers so far are in the cache {str(cache)!r}. Run again to continue from there. "
+        "Each new endpoint has its own budget."
     )
     assert isinstance(caught.value, RuntimeError)
     assert (server.n_requests, n_stored(cache), endpoint.usage.n_calls) == (10, 10, 10)
@@ -638,7 +638,7 @@ def test_a_request_in_flight_is_answered_and_stored_when_the_budget_is_spent(tmp
 
 def test_tries_that_failed_count_as_calls(server: ChatServer) -> None:
     server.script = lambda number, body: Reply(status=503)
-    with pytest.raises(BudgetError, match=r"4 requests were sent, for 0 prompt and 0 completion tokens\. Give a "):
+    with pytest.raises(BudgetError, match=r"4 requests were sent, for 0 prompt and 0 completion tokens\. Set a "):
         Endpoint.from_spec(server.spec, budget_calls=4, backoff=0.0)(QUESTIONS)
     assert server.n_requests == 4
 
@@ -706,7 +706,9 @@ def test_a_key_that_cannot_be_sent_is_refused_and_not_shown(
     monkeypatch.setenv("OPENAI_API_KEY", key)
     with pytest.raises(InvalidValueError) as caught:
         Endpoint.from_spec(server.spec)(QUESTIONS)
-    assert str(caught.value) == "The environment variable OPENAI_API_KEY must hold a key of plain letters on one line."
+    assert (
+        str(caught.value) == "The environment variable OPENAI_API_KEY must hold a key of ASCII characters on one line."
+    )
     assert server.n_requests == 0
 
 
@@ -756,10 +758,10 @@ def test_a_spec_that_names_no_endpoint_is_refused(spec: Any, words: str) -> None
         ({"budget_calls": 0}, "`budget_calls` must be a whole number ≥ 1, got 0."),
         ({"budget_tokens": True}, "`budget_tokens` must be a whole number ≥ 1, got True."),
         ({"cache": 7}, "`cache` must be the name of a file, got 7."),
-        ({"extra": [1]}, "`extra` must be a mapping of further fields that JSON can hold, got [1]."),
+        ({"extra": [1]}, "`extra` must map names of further fields to values that JSON can hold, got [1]."),
         (
             {"extra": {"stop": {1}}},
-            "must be a mapping of further fields that JSON can hold, got {'stop': {1}}.",
+            "must map names of further fields to values that JSON can hold, got {'stop': {1}}.",
         ),
         (
             {"extra": {"n": 2}},
@@ -767,7 +769,7 @@ def test_a_spec_that_names_no_endpoint_is_refused(spec: Any, words: str) -> None
         ),
         (
             {"key_variable": KEY},
-            "`key_variable` must be the name of an environment variable, or None. The key",
+            "`key_variable` must be the name of an environment variable, or None. Never pass the key",
         ),
     ],
 )

@@ -104,7 +104,7 @@ def check(model: Any, y: Any, agreements: tuple[str, ...], ask: Callable[[Any], 
         masks = RNG.random((40, N)) < 0.5
         if isinstance(countable, TreeEnsemble) and countable.straight:
             assert countable.is_alike(countable.scores(masks), np.asarray(masked(masks)))
-        kept |= {str(output) for output in masked(masks)}
+        kept |= {output.tobytes() for output in np.asarray(masked(masks))}
     assert len(kept) > 1, "the masks change nothing"
 
 

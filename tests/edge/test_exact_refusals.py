@@ -181,7 +181,7 @@ def test_labels_and_regressions_of_linear_models_are_read():
         ("same_side(0.0)", [0.6, 0.4], "probability 0 or 1"),
         ("within(0.4)", [0.6, 0.4], "probability 0 or 1"),
         ("same_side(1e-300)", [0.6, 0.4], "probability 0 or 1"),
-        ("same_labels(0.5)", [0.6, 0.4], "limits of sums"),
+        ("same_labels(0.5)", [0.6, 0.4], "limits on sums"),
     ],
 )
 def test_thresholds_that_rounding_of_a_link_decides_are_refused(agree, reference, reason):
@@ -197,4 +197,4 @@ def test_thresholds_that_no_probability_reaches_always_or_never_hold():
 
 def test_a_foreign_label_has_no_limits():
     scoring = SumScoring("identity", 2, classes=("a", "b"))
-    assert "none of the model's" in scoring.limits(as_agreement("same_top_class"), "c")
+    assert "the model has no label" in scoring.limits(as_agreement("same_top_class"), "c")

@@ -74,7 +74,7 @@ def test_bounds_of_64_features_are_below_the_exact_rates():
 
 
 def test_a_model_without_trees_has_no_sparse_weights():
-    with pytest.raises(InvalidTypeError, match="sum of trees"):
+    with pytest.raises(InvalidTypeError, match="sums the scores of trees"):
         sparse_monotone(hf.mask_function(lambda masks: masks[:, :1] * 1.0, n_features=3))
 
 

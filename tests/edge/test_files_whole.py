@@ -105,7 +105,7 @@ def test_what_is_no_file_is_written_and_stays_what_it_is(tmp_path: Path) -> None
 
 
 def test_a_folder_that_is_not_there_or_is_the_target_is_an_error_of_files(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="must be a folder that can be written to"):
+    with pytest.raises(StoreError, match="Cannot write to the folder"):
         write_whole(tmp_path / "missing" / "a.json", "text")
     with pytest.raises(OSError, match="directory"):
         write_whole(tmp_path, "text")
@@ -247,26 +247,29 @@ CHECK = "check --radius 1 --min-rate 0.5 --method random --top 2"
 @pytest.mark.parametrize(
     ("command", "named"),
     [
-        (f"{CERTIFY} --input a.png --output a.png", "`--output` must be another file than `--input`, got 'a.png'"),
-        (f"{CERTIFY} --input a.png --output ./photos/../a.png", "another file than `--input`"),
-        (f"{CERTIFY} --input a.png --output link.json", "another file than `--input`"),
-        (f"{CERTIFY} --input a.png --output hard.json", "another file than `--input`"),
-        (f"{CERTIFY} --input a.csv#0 --output a.csv", "another file than `--input`"),
-        (f"{CERTIFY} --input images:photos#0 --output photos/cat.png", "another file than `--input`"),
-        (f"{CERTIFY} --input table:a.csv#0 --output a.csv", "another file than `--input`"),
-        (f"{CHECK} --model onnx:a.onnx --input a.png --output a.onnx", "another file than `--model`"),
-        (f"{CHECK} --model onnx:a.onnx --input a.png --output a.png", "`--output` must be another file than `--input`"),
-        (f"{CHECK} --model hf:model --input a.png --output model/config.json", "another file than `--model`"),
-        (f"{CHECK} --model python:maker:make --input a.png --output maker.py", "another file than `--model`"),
+        (f"{CERTIFY} --input a.png --output a.png", "`--output` must be a different file from `--input`, got 'a.png'"),
+        (f"{CERTIFY} --input a.png --output ./photos/../a.png", "a different file from `--input`"),
+        (f"{CERTIFY} --input a.png --output link.json", "a different file from `--input`"),
+        (f"{CERTIFY} --input a.png --output hard.json", "a different file from `--input`"),
+        (f"{CERTIFY} --input a.csv#0 --output a.csv", "a different file from `--input`"),
+        (f"{CERTIFY} --input images:photos#0 --output photos/cat.png", "a different file from `--input`"),
+        (f"{CERTIFY} --input table:a.csv#0 --output a.csv", "a different file from `--input`"),
+        (f"{CHECK} --model onnx:a.onnx --input a.png --output a.onnx", "a different file from `--model`"),
+        (
+            f"{CHECK} --model onnx:a.onnx --input a.png --output a.png",
+            "`--output` must be a different file from `--input`",
+        ),
+        (f"{CHECK} --model hf:model --input a.png --output model/config.json", "a different file from `--model`"),
+        (f"{CHECK} --model python:maker:make --input a.png --output maker.py", "a different file from `--model`"),
         (f"{CHECK} --model onnx:a.onnx --input a.png --output x --output ./x", "`--output` must name each file once"),
         (
             "compare --model onnx:a.onnx --input a.png --explanation mine=a.npy --radii 1 --output a.npy",
-            "another file than `--explanation`",
+            "a different file from `--explanation`",
         ),
-        ("study merge a.csv a.npy --output a.csv", "another file than `RESULTS`"),
-        ("study export a.csv a.csv", "another file than `RESULTS`"),
-        ("study report a.csv --output a.csv", "another file than `RESULTS`"),
-        ("study init a.onnx --force --model onnx:a.onnx", "`FILE` must be another file than `--model`"),
+        ("study merge a.csv a.npy --output a.csv", "a different file from `RESULTS`"),
+        ("study export a.csv a.csv", "a different file from `RESULTS`"),
+        ("study report a.csv --output a.csv", "a different file from `RESULTS`"),
+        ("study init a.onnx --force --model onnx:a.onnx", "`FILE` must be a different file from `--model`"),
     ],
 )
 def test_no_command_writes_over_what_it_reads(
@@ -282,9 +285,9 @@ def test_what_a_study_reads_is_not_written_over_by_its_page_or_its_tables(tmp_pa
     texts = write_texts(tmp_path / "texts", 1)
     run_study(make_spec(texts, methods=(MethodSpec("occlusion"),)), tmp_path / "study.db")
     before = files_in(texts)
-    with pytest.raises(InvalidValueError, match="`out` must be another file than the study's data"):
+    with pytest.raises(InvalidValueError, match="`out` must be a different file from the study's data"):
         export_study(tmp_path / "study.db", texts / "test_text.txt", kind="csv")
-    with pytest.raises(InvalidValueError, match="`output` must be another file than the study's data"):
+    with pytest.raises(InvalidValueError, match="`output` must be a different file from the study's data"):
         write_report(tmp_path / "study.db", texts / "mapping.txt")
     assert files_in(texts) == before
 

@@ -196,7 +196,8 @@ def test_a_study_that_names_trusted_types_is_refused_and_says_where_to_name_them
     forge(files, model, {"trusted": [SPRING]})
     assert main(told(words, files)) == 3
     assert (
-        "`model.options` must not hold `trusted`: no file decides that. Use `--trust TYPE`" in capsys.readouterr().err
+        "`model.options` must not contain `trusted`: a file may not grant that. Use `--trust TYPE`"
+        in capsys.readouterr().err
     )
     forge(files, model, {})
     assert main(told(words, files)) == 3
@@ -267,7 +268,7 @@ def test_a_hub_id_that_a_file_names_is_not_asked_for_unless_the_command_line_say
 def test_no_file_can_ask_for_a_download(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     forge(files, "hf:stranger/model", {"download": True})
     assert main(["study", "plan", files["toml"]]) == 3
-    assert "must not hold `download`: no file decides that. Use `--trust download`" in capsys.readouterr().err
+    assert "must not contain `download`: a file may not grant that. Use `--trust download`" in capsys.readouterr().err
 
 
 # -- what is said, and what Python says -------------------------------------------------------------
@@ -280,9 +281,9 @@ def test_what_is_loaded_is_said_without_control_characters(
     for words in LOADING:
         assert main(told(words, files)) == 3
         loading = capsys.readouterr().err.splitlines()[0]
-        assert "Loading the model 'onnx:\\x1b[2Ja' and the data 'images:\\x1b]0;owned\\x07', as " in loading
+        assert "Loading the model 'onnx:\\x1b[2Ja' and the data 'images:\\x1b]0;owned\\x07' from " in loading
     assert main(["study", "report", files["db"], "--no-model", "--output", files["page"]]) == 0
-    assert "Loading the data 'images:\\x1b]0;owned\\x07', as " in capsys.readouterr().err
+    assert "Loading the data 'images:\\x1b]0;owned\\x07' from " in capsys.readouterr().err
 
 
 def test_python_code_trusts_what_it_names_itself_and_not_what_it_reads(tmp_path: Path) -> None:
@@ -304,7 +305,7 @@ def test_python_code_trusts_what_it_names_itself_and_not_what_it_reads(tmp_path:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ModelSpec("onnx:a", {"trusted": []}), "must not hold `trusted`"),
+        (lambda: ModelSpec("onnx:a", {"trusted": []}), "must not contain `trusted`"),
         (lambda: ModelSpec("onnx:a", trust=True), "`trust` must be a Trust, got True"),  # type: ignore[arg-type]
         (lambda: Trust(code="yes"), "`trust.code` must be true or false, got 'yes'"),  # type: ignore[arg-type]
         (lambda: Trust(types="os.system"), "`trust.types` must be a list"),  # type: ignore[arg-type]

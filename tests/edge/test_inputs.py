@@ -91,7 +91,7 @@ def test_the_first_inputs_with_enough_features_are_kept() -> None:
     ]
     assert [inputs.first(2).name(i) for i in range(2)] == ["0", "2"], "blank texts have no feature"
     assert len(inputs.first()) == 3
-    with pytest.raises(hf.errors.InvalidValueError, match="`min_features` must leave an input of list, got 9"):
+    with pytest.raises(hf.errors.InvalidValueError, match="`min_features` must be smaller for list, got 9"):
         inputs.first(1, min_features=9)
 
 
@@ -161,9 +161,7 @@ def test_what_is_missing_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_model_of_another_kind_is_refused_before_it_is_called() -> None:
-    with pytest.raises(
-        hf.errors.InvalidValueError, match="`model` must classify the texts that are given, got one for table"
-    ):
+    with pytest.raises(hf.errors.InvalidValueError, match="`model` must be a model for texts, got one for table"):
         hf.bind("bundled:cancer-forest", ["a text"])
     with pytest.raises(hf.errors.InvalidValueError, match="`kind` must be one of image, text, table"):
         hf.bind(mood, TEXTS, kind="sound")
@@ -265,8 +263,8 @@ def test_a_classifier_and_a_dataset_are_taken_as_they_are() -> None:
     [
         ({"data": []}, "`data` must have at least one input, got none"),
         ({"data": "a good day"}, "`data` must start with one of bundled:, images:"),
-        ({"data": 3}, "`data` must be the name of data, or a list of texts.*got 3. Put a single input in a list"),
-        ({"data": [object()]}, "`data` must be the name of data.*Say what they are with `kind`"),
+        ({"data": 3}, "`data` must be the name of a data set, a data frame.*got 3. Put a single input in a list"),
+        ({"data": [object()]}, "`data` must be the name of a data set.*Say what they are with `kind`"),
         ({"data": ["a", 3]}, "`data` must hold texts, got a int as input 1"),
         ({"data": np.zeros((2, 3, 4))}, "got an array with 3 axes. Say what they are with `kind`"),
         ({"data": [[1.0, 2.0], [3.0]]}, "`data` must hold rows of one length"),
@@ -279,9 +277,9 @@ def test_a_classifier_and_a_dataset_are_taken_as_they_are() -> None:
         ({"model": "vader"}, "Did you mean 'bundled:vader'"),
         ({"model": "my/model.onnx"}, "Did you mean 'onnx:my/model.onnx'"),
         ({"model": "vgg"}, "`model` must start with one of hf:, .*, got 'vgg'.$"),
-        ({"model_options": {"speed": 3}}, "`speed` must be an option of models that are no name"),
+        ({"model_options": {"speed": 3}}, "`speed` must be an option of models passed as objects"),
         ({"model_options": 3}, "`model_options` must map names of arguments to values, got 3"),
-        ({"data_options": {"split": "test"}}, "`data_options` must be left out for data that are no name"),
+        ({"data_options": {"split": "test"}}, "`data_options` must be left out unless `data` is a name"),
         ({"model": "bundled:vader", "classes": ["a"]}, "`classes` must be an option of bundled: models"),
     ],
 )
@@ -384,6 +382,6 @@ def test_what_would_have_no_effect_is_refused_when_inputs_are_bound(argument: st
 
 def test_an_array_that_would_have_no_effect_is_refused_like_anything_else() -> None:
     with pytest.raises(
-        hf.errors.InvalidValueError, match="`background` must be left out, where it would have no effect"
+        hf.errors.InvalidValueError, match="`background` must be left out: it would have no effect here"
     ):
         hf.bind(lambda texts: ["a"] * len(texts), ["a b", "c"], kind="text", background=np.True_)

@@ -513,7 +513,7 @@ def test_softmax_turns_scores_into_probabilities(tmp_path: Path) -> None:
         raw, soft = (mask_image(classifier, image, softmax=on)(_masks(196)) for on in (False, True))
         powers = np.exp(raw.astype(np.float64))
         np.testing.assert_allclose(soft, powers / powers.sum(axis=1, keepdims=True), atol=1e-6)
-    with pytest.raises(ModelError, match=r"^`softmax` needs scores \(b, n_classes\), the model returned int64 \(12,\)"):
+    with pytest.raises(ModelError, match=r"^`softmax` needs scores \(b, n_classes\); the model returned int64 \(12,\)"):
         mask_image(_labels, _image(), softmax=True)(_masks(196))
 
 
@@ -603,7 +603,9 @@ def test_nothing_of_the_callers_model_or_global_state_changes(make: Callable[[],
 def test_the_models_mode_is_restored_after_an_error_too() -> None:
     network = _network().train()
     model = mask_image(network, _tensor(n_channels=4), groups=(2, 2))
-    with pytest.raises(InvalidValueError, match=r"^`image` must have as many channels as the model takes, got 4: "):
+    with pytest.raises(
+        InvalidValueError, match=r"^`image` must have the number of channels that the model takes, got 4: "
+    ):
         model(_masks(4))
     assert all(part.training for part in network.modules())
 
@@ -722,7 +724,7 @@ def test_impossible_gradients_are_refused() -> None:
         ({"preprocess": lambda image: None}, InvalidTypeError, r"^`preprocess\(image\)` must "),
         ({"preprocess": lambda image: np.zeros((2, 3, 9, 9))}, InvalidValueError, r"got shape \(2, 3, 9, 9\)"),
         ({"batch_size": 0}, InvalidValueError, r"^`batch_size` must be a whole number ≥ 1, got 0\."),
-        ({"device": "meta"}, InvalidValueError, r"^`device` must be where the module is, cpu, got 'meta'\."),
+        ({"device": "meta"}, InvalidValueError, r"^`device` must be the device of the module, cpu, got 'meta'\."),
         (
             {"dtype": "float33"},
             InvalidTypeError,
@@ -762,7 +764,7 @@ def test_onnx_models_refuse_what_they_cannot_take(
 def test_onnx_models_of_more_than_one_input_are_refused(tmp_path: Path) -> None:
     path = _onnx_file(tmp_path / "m.onnx", ["b", 3, "h", "w"], n_inputs=2)
     with pytest.raises(
-        InvalidValueError, match=r"^The ONNX model must take one batch of images with four axes, takes "
+        InvalidValueError, match=r"^The ONNX model must take one batch of images with four axes; it takes "
     ):
         mask_image(path, _image())
 
@@ -889,7 +891,7 @@ def test_an_image_of_other_axes_than_an_onnx_model_takes_is_refused_with_what_to
     session = ImageSession(None, "image", "logits", sizes, np.dtype(np.float32))
     with pytest.raises(InvalidValueError) as caught:
         session.layout_for(given)
-    assert str(caught.value).endswith(f"{wanted}a `preprocess` of your own.")
+    assert str(caught.value).endswith(f"{wanted}your own `preprocess`.")
 
 
 def test_a_grey_image_converted_as_advised_suits_an_onnx_model_of_three_channels(tmp_path: Path) -> None:
@@ -925,7 +927,7 @@ def test_half_precision_on_a_cpu_is_warned_of_once_unless_asked_for(dtype: Any) 
         return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 2)).to(dtype)
 
     module, picture = half(), torch.rand(3, 2, 2)
-    with pytest.warns(UserWarning, match=r"on a CPU, which can be many times slower than float32\. Turn it into"):
+    with pytest.warns(UserWarning, match=r"on a CPU, which can be many times slower than float32\. Call `model\.float"):
         mask_image(module, picture, groups=(2, 2))
     mask_image(module, picture, groups=(2, 2))
     mask_image(half(), picture, groups=(2, 2), dtype=dtype)

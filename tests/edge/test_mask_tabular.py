@@ -664,7 +664,7 @@ def with_infinity(values: Any, at: int) -> Any:
             InvalidTypeError,
             r"^`row` must be an array of numbers, got object",
         ),
-        ({"row": ["a", "b"]}, InvalidTypeError, r"^`row` must be an array of numbers, got <U1\. Give mixed columns as"),
+        ({"row": ["a", "b"]}, InvalidTypeError, r"^`row` must be an array of numbers, got <U1\. Pass mixed columns as"),
         ({"background": X.astype(object)}, InvalidTypeError, r"^`background` must be an array of numbers, got object"),
         ({"row": X[:1]}, InvalidValueError, r"^`row` must be one row \(d,\), .* got shape \(1, 6\)\. Take one row"),
         ({"row": []}, InvalidValueError, r"^`row` must be one row"),
@@ -781,10 +781,10 @@ def test_bad_frames_are_refused_before_the_first_call(
 def test_columns_an_estimator_was_not_fitted_on_are_named() -> None:
     table = people()
     fitted = pipeline(table)
-    with pytest.raises(InvalidValueError, match=r"fitted on, got 'pay' besides\. Choose them with `columns=`;"):
+    with pytest.raises(InvalidValueError, match=r"fitted on, got an extra 'pay'\. Choose columns with `columns=`,"):
         mask_tabular(fitted, table.assign(pay=1.0).iloc[4], background=table.assign(pay=1.0))
     renamed = table.rename(columns={"age": "years"})
-    with pytest.raises(InvalidValueError, match=r"fitted on, got no 'age', 'years' besides\."):
+    with pytest.raises(InvalidValueError, match=r"fitted on, got no 'age', an extra 'years'\."):
         mask_tabular(fitted, renamed.iloc[4], background=renamed)
     chosen = mask_tabular(fitted, table.assign(pay=1.0).iloc[4], background=table, columns=list(table.columns))
     assert chosen.n_features == 5
@@ -879,7 +879,7 @@ def test_masks_of_another_type_or_shape_are_refused(masks: Any) -> None:
 
 def test_softmax_of_labels_is_refused() -> None:
     model = mask_tabular(lambda rows: rows[:, 0] > 0, ROW, fill=0.0, softmax=True)
-    with pytest.raises(InvalidValueError, match=r"^`softmax` must be False for a classifier that gives labels"):
+    with pytest.raises(InvalidValueError, match=r"^`softmax` must be False for a classifier that returns labels"):
         model(np.ones((1, N), dtype=bool))
 
 
@@ -892,9 +892,9 @@ def wide(n: int) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("fill", ["mean", "background", 0.5])
-def test_tens_of_thousands_of_columns_are_bound_without_a_loop_over_them(fill: Any) -> None:
+def test_thousands_of_columns_are_bound_without_a_loop_over_them(fill: Any) -> None:
     """Counted in calls of Python functions, which do not depend on how busy the machine is."""
-    frame = wide(12_000).drop(columns=["c1", "c3"])
+    frame = wide(3_000).drop(columns=["c1", "c3"])
     n_calls = 0
 
     def count(*event: Any) -> None:
@@ -945,7 +945,7 @@ def dated(value: Any) -> pd.DataFrame:
 def test_an_estimator_of_numbers_says_which_column_holds_none_and_what_to_do(value: Any) -> None:
     fitted, table = LogisticRegression().fit(pd.DataFrame(X, columns=list("abcdef")), Y), dated(value)
     model = mask_tabular(fitted, table.iloc[[0]], background=table)
-    with pytest.raises(InvalidTypeError, match=r"Not numbers: 'b' \(.*\)\. Leave such columns out, turn them into"):
+    with pytest.raises(InvalidTypeError, match=r"Not numbers: 'b' \(.*\)\. Leave such columns out, encode them as"):
         certify(model, np.arange(6) < 2, radius=1, rng=0)
 
 
@@ -963,7 +963,7 @@ def test_an_error_of_an_estimator_on_numbers_comes_through_as_it_is() -> None:
 def test_of_many_columns_only_some_are_named() -> None:
     table = pd.DataFrame({f"c{i}": ["x", "y"] for i in range(20)})
     known = LogisticRegression().fit(pd.DataFrame(X, columns=[f"d{i}" for i in range(N)]), Y)
-    with pytest.raises(InvalidValueError, match=r"got no 'd0', .*, …\. Choose them"):
+    with pytest.raises(InvalidValueError, match=r"got no 'd0', .*, …\. Choose columns"):
         mask_tabular(known, table.iloc[[0]], background=table)
 
 

@@ -377,7 +377,8 @@ def test_cutting_is_explicit_and_recorded(kind: tuple[Any, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("max_length", "got"), [(25, "must be at most 24"), (2, "must be more than the 2 special"), (0, "must be a whole")]
+    ("max_length", "got"),
+    [(25, "must be at most 24"), (2, "must be larger than the number of special tokens, 2"), (0, "must be a whole")],
 )
 def test_impossible_lengths_are_refused(kind: tuple[Any, Any], max_length: int, got: str) -> None:
     module, tokenizer = kind
@@ -485,12 +486,10 @@ def test_a_tokenizer_of_another_model_is_refused() -> None:
     module = bert()
     module.resize_token_embeddings(12)
     assert mask_text(module, "the goodness", tokenizer=bert_tokenizer()).n_features == 3
-    with pytest.raises(
-        InvalidValueError, match=r"^`tokenizer` must be the model's own: it makes token 12, .* 12 tokens"
-    ):
+    with pytest.raises(InvalidValueError, match=r"^`tokenizer` must be the model's own; it makes token 12, .* only 12"):
         mask_text(module, TEXT, tokenizer=bert_tokenizer())
     module.resize_token_embeddings(4)
-    with pytest.raises(InvalidValueError, match=r"it makes token 4, but the model knows only 4 tokens\."):
+    with pytest.raises(InvalidValueError, match=r"it makes token 4, but the model has only 4\."):
         mask_text(module, "zebra", tokenizer=bert_tokenizer(), fill="mask")
 
 
@@ -583,10 +582,13 @@ def test_tensors_are_scores_like_any_other() -> None:
             r"`classifier` must return scores \(b, n_classes\) or a list of b answers.*batched=False",
         ),
         (lambda texts: ["yes"], "`classifier` must return one answer per text, got 1 for 4 texts"),
-        (lambda texts: [0.5] * len(texts), r"`classifier` must return scores .* no floats, got 0\.5"),
+        (lambda texts: [0.5] * len(texts), r"`classifier` must return scores .* not floats, got 0\.5"),
         (lambda texts: [{"label": "x"}] * len(texts), "`classifier` must return scores .*hashable answer"),
         (lambda texts: [([],)] * len(texts), "`classifier` must return scores .*hashable answer"),
-        (lambda texts: [[1.0] * (len(t) + 1) for t in texts], "`classifier` must return as many scores for every"),
+        (
+            lambda texts: [[1.0] * (len(t) + 1) for t in texts],
+            "`classifier` must return the same number of scores for every",
+        ),
     ],
 )
 def test_answers_that_cannot_be_used_are_named(answer: Any, message: str) -> None:

@@ -115,7 +115,7 @@ def test_weights_elsewhere_are_refused(tmp_path: Path) -> None:
     for location in ("../weights.bin", str(tmp_path / "weights.bin")):
         model.graph.initializer[0].external_data[0].value = location
         path.write_bytes(model.SerializeToString())
-        with pytest.raises(InvalidValueError, match=r"files beside it, it names .*weights\.bin"):
+        with pytest.raises(InvalidValueError, match=r"files beside it; it names .*weights\.bin"):
             load(f"onnx:{path}")
 
 
@@ -241,7 +241,7 @@ def test_pickles_are_refused_unopened(tmp_path: Path) -> None:
     (tmp_path / "model.pkl").write_bytes(pickle.dumps(estimator))
     (tmp_path / "disguised.skops").write_bytes(pickle.dumps(estimator))
     for name in ("model.joblib", "small.joblib", "model.pkl", "disguised.skops"):
-        with pytest.raises(InvalidValueError, match=f"{name}' is a pickle.*skops"):
+        with pytest.raises(InvalidValueError, match=f"{name}' is refused: it is a pickle.*skops"):
             load(f"skops:{tmp_path / name}")
 
 

@@ -113,14 +113,14 @@ def test_a_strangers_conversion_is_not_used(hub: TinyHub, tmp_path: Path) -> Non
     name = "cardiffnlp/twitter-roberta-tiny"
     hub.repositories[name] = {"main": pickled(tmp_path / "pickled", whole), "refs/pr/3": whole}
     hub.offer(name, 3, "stranger", BOT[1])
-    with pytest.raises(InvalidValueError, match=rf"{name}' must have .*, it only has pytorch_model\.bin.*Convert"):
+    with pytest.raises(InvalidValueError, match=rf"{name}' must have .*; it has only pytorch_model\.bin.*Convert"):
         load(f"hf:{name}")
     assert load(f"hf:{name}", revision="refs/pr/3").fingerprint == load(f"hf:{whole}").fingerprint
 
 
 @pytest.mark.parametrize("name", ["google/none", "none"])
 def test_ids_that_are_not_there_are_named(hub: TinyHub, name: str) -> None:
-    with pytest.raises(InvalidValueError, match=f"{name}' is neither a folder, nor in the local cache, nor in reach"):
+    with pytest.raises(InvalidValueError, match=f"{name}' is not a folder, not in the local cache and not reachable"):
         load(f"hf:{name}")
     assert hub.asked
 
@@ -142,7 +142,7 @@ def test_offline_the_papers_models_are_named_at_once(
 ) -> None:
     point_client_at("http://127.0.0.1:9", tmp_path, monkeypatch)
     started = time.monotonic()
-    with pytest.raises(InvalidValueError, match=f"{name}' is neither a folder.*load the folder with 'hf:<folder>'"):
+    with pytest.raises(InvalidValueError, match=f"{name}' is not a folder.*load the folder with 'hf:<folder>'"):
         load(f"hf:{name}")
     assert time.monotonic() - started < PATIENCE  # and not after many attempts
     assert capfd.readouterr() == ("", "")

@@ -191,18 +191,18 @@ def damage_pickles_only(folder: Path) -> str:
 
 def damage_no_weights(folder: Path) -> str:
     (folder / "model.safetensors").unlink()
-    return "must have model.safetensors, it has no weights"
+    return "must have model.safetensors; it has no weights"
 
 
 def damage_truncated_weights(folder: Path) -> str:
     whole = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(whole[: len(whole) // 2])
-    return r"model\.safetensors' is not a whole safetensors file"
+    return r"model\.safetensors' is not a complete safetensors file"
 
 
 def damage_truncated_header(folder: Path) -> str:
     (folder / "model.safetensors").write_bytes(b"\xff\xff")
-    return r"model\.safetensors' is not a whole safetensors file"
+    return r"model\.safetensors' is not a complete safetensors file"
 
 
 def damage_missing_tensor(folder: Path) -> str:
@@ -328,7 +328,8 @@ def test_specs_that_name_nothing_are_refused(spec: str, message: str) -> None:
 @pytest.mark.parametrize("scheme", ["", "sklearn:"])
 @pytest.mark.parametrize("name", ["m.joblib", "m.pkl", "m.pickle", "M.PKL"])
 def test_a_pickle_without_its_scheme_is_refused_as_one(scheme: str, name: str) -> None:
-    told = rf"got '{scheme}{name}'\. '{name}' is a pickle, which runs code.*Save the estimator with `skops\.io\.dump"
+    refused = rf"'{name}' is refused: it is a pickle, which runs code"
+    told = rf"got '{scheme}{name}'\. {refused}.*Save the estimator with `skops\.io\.dump"
     with pytest.raises(InvalidValueError, match=told):
         load(f"{scheme}{name}")
 
@@ -371,8 +372,8 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
         ({"kind": "text"}, "`kind` must be 'image'"),
         ({"dtype": "int8"}, "`dtype` must be a floating number type"),
         ({"dtype": "float"}, None),
-        ({"device": "moon"}, "`device` must be a device torch can use"),
-        ({"device": "cuda:99"}, "`device` must be a device torch can use"),
+        ({"device": "moon"}, "`device` must be a device that torch can use"),
+        ({"device": "cuda:99"}, "`device` must be a device that torch can use"),
         ({"preprocess": str}, "`preprocess` must be an option of hf: models"),
         ({"trusted": ["a.B"]}, "`trusted` must be an option of hf: models"),
         ({"trusted": "a.B"}, "`trusted` must be a list of type names"),

@@ -334,7 +334,7 @@ def make_odd(part: str) -> Any:
     ("module", "reason"),
     [
         (make_resnet, "it has no part with `patch_embeddings`"),
-        (make_swin, "its embeddings are no sequence of tokens"),
+        (make_swin, "its embeddings are not a sequence of tokens"),
         (lambda: make_beit(use_relative_position_bias=True), "it does not run on fewer tokens"),
         (make_beit, "it has no answer when every patch is hidden"),  # the mean over patches
         (lambda: make_odd("embeddings"), "its tokens are not one per patch"),
@@ -343,7 +343,9 @@ def make_odd(part: str) -> Any:
     ids=["convolutions", "windows", "relative positions", "mean", "overlapping patches", "positions in blocks"],
 )
 def test_modules_whose_patches_cannot_be_removed_are_refused_with_the_reason(module: Any, reason: str) -> None:
-    with pytest.raises(InvalidTypeError, match=rf"^`fill='drop'` removes patches .*which this module is not: {reason}"):
+    with pytest.raises(
+        InvalidTypeError, match=rf"^`fill='drop'` needs a vision transformer .*this module is not: {reason}"
+    ):
         mask_image(module(), picture(), fill="drop")
 
 
@@ -366,7 +368,7 @@ def test_a_module_that_stops_embedding_is_found_out() -> None:
     module = Fickle(make())
     model = mask_image(module, picture(), fill="drop")
     module.answer = torch.zeros(40, N_CLASSES)
-    with pytest.raises(ModelError, match=r"^The module must compute its embeddings once per call, it did 0 times\."):
+    with pytest.raises(ModelError, match=r"^The module must compute its embeddings once per call, got 0 times\."):
         model(spread())
 
 
@@ -388,7 +390,11 @@ def test_features_that_cut_through_patches_are_refused_before_any_call(groups: t
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"image": picture(height=18)}, InvalidValueError, r"`image` must be whole patches of 4×4 pixels .* 18×16\."),
+        (
+            {"image": picture(height=18)},
+            InvalidValueError,
+            r"`image` must divide into patches of 4×4 pixels .* 18×16\.",
+        ),
         ({"compile": True}, InvalidValueError, r"`compile` must be False for `fill='drop'`"),
         (
             {"preprocess": lambda image: image, "fill_stage": "before"},
@@ -471,7 +477,7 @@ def test_embeddings_inside_a_compiled_part_are_refused_since_every_patch_would_b
     in_place.vit.compile(backend="eager")
     embedding.vit.embeddings.compile(backend="eager")
     for module in (wrapped, in_place, embedding):
-        with pytest.raises(InvalidTypeError, match=r"^`classifier` must not have its embeddings in a part"):
+        with pytest.raises(InvalidTypeError, match=r"^`classifier` must keep its embeddings uncompiled"):
             mask_image(module, picture(), fill="drop")
 
 

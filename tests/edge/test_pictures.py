@@ -165,7 +165,7 @@ def test_the_title_says_what_was_found(ask: Any, title: str) -> None:
 def test_a_model_of_another_input_or_none_is_refused(text: Any) -> None:
     other, shorter = (hf.bind("bundled:vader", [words], features="words")[0] for words in (TEXT[::-1], "not bad"))
     certificate = hf.certify(text, np.arange(14) < 2, radius=1, rng=0)
-    for model, must in ((other, "be bound to the input that the result is about"), (shorter, "have the 14 features")):
+    for model, must in ((other, "be bound to the input of the result"), (shorter, "have 14 features")):
         with pytest.raises(InvalidValueError, match=f"^`model` must {must}"):
             certificate.show(model)
     with pytest.raises(InvalidTypeError, match=r"^`model` must be a MaskedModel"):

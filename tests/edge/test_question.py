@@ -102,5 +102,5 @@ def test_the_key_of_a_question_does_not_depend_on_how_sure_the_answer_is_to_be()
 
 def test_radii_are_read_from_texts() -> None:
     assert parse_radii(" 1-3, 10,2") == [1, 2, 3, 10, 2]
-    with pytest.raises(hf.errors.InvalidValueError, match="have spans that go upwards, such as 1-9"):
+    with pytest.raises(hf.errors.InvalidValueError, match="have ranges that go up, such as 1-9"):
         parse_radii("9-1")

@@ -325,7 +325,7 @@ def test_a_page_shows_numbers_and_no_accuracy(stored: Path, folder: Path, tmp_pa
 
 
 def test_accuracy_of_numbers_is_refused(folder: Path) -> None:
-    with pytest.raises(hf.HoldfastError, match="gives numbers, and no classes, so that no accuracy can be measured"):
+    with pytest.raises(hf.HoldfastError, match="returns numbers instead of classes, so it has no accuracy"):
         study_accuracy(study_of(folder), n_inputs=2)
 
 

@@ -311,7 +311,7 @@ def test_gradients_need_a_fill_that_is_not_drawn() -> None:
         (hf.resample(), "`background` must be images to draw from, got none"),
         (hf.resample([]), "`background` must be images to draw from, got none"),
         (hf.resample(object()), "`background` must be images"),
-        (hf.resample(PICTURES[:, :2]), "`fill` must have the shape"),
+        (hf.resample(PICTURES[:, :2]), "`fill` must have the image's shape"),
     ],
 )
 def test_images_that_cannot_be_drawn_from_are_refused(fill: Any, message: str) -> None:
@@ -327,7 +327,7 @@ def test_what_holds_no_rows_is_refused_at_once(background: Any) -> None:
 
 def test_only_one_background_may_be_given() -> None:
     rows = np.array([[0.0, 0.0], [1.0, 1.0]])
-    with pytest.raises(InvalidValueError, match="`background` must be left out beside `fill=resample"):
+    with pytest.raises(InvalidValueError, match="`background` must be left out with `fill=resample"):
         hf.mask_tabular(lambda cells: cells[:, 0] > 0, rows[1], background=rows + 1, fill=hf.resample(rows))
     model = hf.mask_tabular(lambda cells: cells[:, 0] > 0, rows[1], background=rows, fill=hf.resample(rows))
     assert model.n_completions == 2
@@ -337,7 +337,7 @@ def test_a_category_that_is_not_in_the_background_is_blamed_on_it() -> None:
     pandas = pytest.importorskip("pandas")
     rows = pandas.DataFrame({"city": ["Rome", "Oslo"], "age": [1.0, 2.0]})
     row = pandas.DataFrame({"city": ["Paris"], "age": [1.0]})
-    with pytest.raises(InvalidValueError, match="The background has no such row: add one that has this category"):
+    with pytest.raises(InvalidValueError, match="Add a row with this category to the background"):
         hf.mask_tabular(lambda cells: cells["age"].to_numpy() > 1, row, fill=hf.resample(rows))
 
 

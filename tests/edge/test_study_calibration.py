@@ -86,7 +86,7 @@ def test_the_calibration_is_read_back_and_refused_if_edited(results: Path) -> No
     assert StudyCalibration.from_json(calibration.to_json()) == calibration
     for name, value in (("share", 0.99), ("min_rate", 1.5), ("top_fractions", [0.5, 0.25])):
         data = json.loads(calibration.to_json()) | {name: value}
-        with pytest.raises(InvalidValueError, match="not a true holdfast"):
+        with pytest.raises(InvalidValueError, match="not a valid holdfast"):
             StudyCalibration.from_json(json.dumps(data))
 
 
@@ -105,7 +105,7 @@ def test_inputs_without_all_of_their_explanations_do_not_count(results: Path, tm
     assert "; incomplete)." in str(calibration)
     assert "holds only if what is missing does not depend on the results" in calibration.explain()
     edit(copy, "DELETE FROM items")
-    with pytest.raises(StudyError, match="no input with all of its explanations yet"):
+    with pytest.raises(StudyError, match="no input with all explanations yet"):
         calibrate_study(copy, min_rate=0.9)
 
 

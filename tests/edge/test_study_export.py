@@ -130,9 +130,9 @@ def test_wrong_kinds_and_places_are_refused(whole: Path, tmp_path: Path) -> None
         InvalidValueError, match=r"`kind` must be one of parquet, csv, json, got 'cvs'. Did you mean 'csv'"
     ):
         export_study(whole, tmp_path / "out.cvs")
-    with pytest.raises(StoreError, match="must be a folder that can be written to"):
+    with pytest.raises(StoreError, match="Cannot write to the folder"):
         export_study(whole, tmp_path / "nowhere" / "out.csv")
-    with pytest.raises(InvalidValueError, match="`out` must be another file than the results"):
+    with pytest.raises(InvalidValueError, match="`out` must be a different file from the results"):
         export_study(whole, whole, kind="csv")
 
 
@@ -182,7 +182,7 @@ def test_files_that_contradict_each_other_are_not_merged(texts: Path, whole: Pat
 
 def test_a_merge_writes_over_nothing(whole: Path, tmp_path: Path) -> None:
     (tmp_path / "all.db").write_text("precious")
-    with pytest.raises(StoreError, match="exists already: a merge makes a new file"):
+    with pytest.raises(StoreError, match="already exists; a merge needs a new file"):
         merge_studies([whole], tmp_path / "all.db")
     with pytest.raises(InvalidValueError, match="`paths` must name at least one file"):
         merge_studies([], tmp_path / "other.db")

@@ -55,7 +55,7 @@ def test_an_image_that_is_added_in_front_is_refused_and_at_the_end_is_not(tmp_pa
     paint(folder, *"bcde")
     assert run_study(spec, path).status.complete
     paint(folder, "a")
-    with pytest.raises(StudyError, match=r"Input 0 was 'b\.png' and is now 'a\.png'.*after the old ones, or use an"):
+    with pytest.raises(StudyError, match=r"Input 0 was 'b\.png' and is now 'a\.png'.*at the end, or use an"):
         run_study(spec, path)
     assert numbers(path) == dict(enumerate(["b.png", "c.png", "d.png", "e.png"]))
     (folder / "a.png").unlink()

@@ -186,9 +186,9 @@ def test_a_method_that_fails_loses_its_own_items_alone(texts: Path, tmp_path: Pa
     kinds = {index: sum(inputs.raw(index).encode()) % 6 for index in range(N)}
     reasons = [
         "bad: `scores` must hold real numbers, got NaN or infinity.",
-        "bad: `scores` must be 12 numbers, or a map with the `groups` of its elements, got shape (13,).",
+        "bad: `scores` must be 12 numbers, or a map together with `groups`, got shape (13,).",
         "bad: `scores` must hold real numbers, got <U1 of shape (12,).",
-        "bad: `scores` must be numbers, got a mask. Say `masks = true` for a method that gives masks.",
+        "bad: `scores` must be numbers, got a mask. Set `masks = true` for a method that returns masks.",
         None,
         "bad: RuntimeError: no such word",
     ]
@@ -358,9 +358,7 @@ def test_a_live_study_goes_on_with_more_inputs_and_refuses_others(tmp_path: Path
 def test_live_objects_refuse_workers_in_words(tmp_path: Path) -> None:
     model, rows = tumours()
     inputs = hf.bind(model, rows, background=rows)
-    with pytest.raises(
-        StudyError, match="the method 'mine', model, data of this study are live objects of this process"
-    ):
+    with pytest.raises(StudyError, match="this study has Python objects: method 'mine', model, data"):
         hf.study.run(inputs, {"mine": lambda model, row: np.arange(12)}, store=tmp_path / "study.db", workers=2)
     assert not (tmp_path / "study.db").exists()
 
@@ -409,11 +407,11 @@ def test_a_study_of_live_objects_says_what_it_needs(tmp_path: Path, capsys: pyte
     inputs = hf.bind(model, rows, background=rows)
     study = hf.study.run(inputs, {"mine": rows.to_numpy()}, store=tmp_path / "study.db", radii=[1])
     opened = hf.study.Study(study.path)
-    with pytest.raises(StudyError, match="were live objects"):
+    with pytest.raises(StudyError, match="were Python objects"):
         opened.trusted(min_rate=0.9, radius=1)
     assert main(["study", "report", str(study.path), "--output", str(tmp_path / "page.html")]) == 3
     message = capsys.readouterr().err
-    assert "live objects" in message
+    assert "were Python objects" in message
     assert "--no-model" in message
     assert main(["study", "report", str(study.path), "--output", str(tmp_path / "page.html"), "--no-model"]) == 0
     assert study.report(tmp_path / "own.html", n_gallery=2).exists()
@@ -450,7 +448,7 @@ def test_keywords_are_checked(tmp_path: Path) -> None:
     model, rows = tumours()
     with pytest.raises(
         InvalidTypeError,
-        match=r"`radi` must be a keyword of `holdfast\.study\.run`, and is none\. Did you mean 'radii'",
+        match=r"`radi` must be a keyword of `holdfast\.study\.run`\. Did you mean 'radii'",
     ):
         hf.study.run(hf.bind(model, rows), ["lime"], store=tmp_path / "study.db", radi=[1])
     with pytest.raises(InvalidTypeError, match="`inputs` must be Inputs"):
@@ -634,14 +632,16 @@ def test_scores_of_other_rows_or_columns_are_refused(tmp_path: Path) -> None:
     inputs, asked = hf.bind(model, doubtful, background=rows[80:]), {"radii": [1], "top_fractions": [0.34]}
     explanation = explained(model, rows[:80])
     for name, scores in (("all", explanation), ("array", explanation.values[:, :, 1])):
-        with pytest.raises(InvalidValueError, match=f"`scores of {name}` must have one entry per input"):
+        with pytest.raises(InvalidValueError, match=f"`scores of {name}` must have one entry for each"):
             hf.study.run(inputs, {name: scores}, store=tmp_path / "study.db", **asked)
     with pytest.raises(
-        StudyError, match="`explanation` must be of the inputs, in their order, got values of another row"
+        StudyError, match="`explanation` must be about the inputs, in their order, got values of another row"
     ):
         hf.study.run(inputs, {"m": explanation[: len(doubtful)]}, store=tmp_path / "study.db", **asked)
     named = pandas.DataFrame(explained(model, doubtful).values[:, :, 1], columns=["A", *"bcdef"])
-    with pytest.raises(StudyError, match="`scores` must have the model's features for columns, got 'A' in one of them"):
+    with pytest.raises(
+        StudyError, match="`scores` must have the features of the model as columns, got 'A' in only one of them"
+    ):
         hf.study.run(inputs, {"m": named}, store=tmp_path / "study.db", **asked)
     right = explained(model, doubtful)
     turned = explained(model, doubtful)[:, ::-1]
@@ -663,7 +663,7 @@ def test_explanations_that_select_nothing_are_not_trusted(tmp_path: Path) -> Non
 def test_a_study_of_which_nothing_could_be_explained_says_so(tmp_path: Path) -> None:
     model, rows = tumours()
     with pytest.raises(
-        StudyError, match=r"Nothing could be explained\. Input 0: m: .*Leave out the last, if it is the bias"
+        StudyError, match=r"Nothing could be explained\. Input 0: m: .*If the last one is the bias, leave it out"
     ):
         hf.study.run(hf.bind(model, rows), {"m": np.ones((12, 13))}, store=tmp_path / "study.db", radii=[1])
 
@@ -707,7 +707,7 @@ def test_another_masking_of_the_same_rows_is_not_tested(tmp_path: Path) -> None:
     model, rows = tumours()
     study = hf.study.run(hf.bind(model, rows, fill=0.0), ["occlusion"], store=tmp_path / "study.db", radii=[1])
     other = hf.bind(model, rows, fill=9.0)
-    with pytest.raises(StudyError, match="the masking is another than the one that was explained"):
+    with pytest.raises(StudyError, match="the masking differs from the one that was explained"):
         hf.study.trusted_explanations(study.path, min_rate=0.5, radius=1, inputs=other)
 
 
@@ -788,7 +788,7 @@ def test_whatever_an_own_method_returns_or_raises_costs_its_items_alone(tmp_path
 def test_votes_are_not_asked_about_decisions(tmp_path: Path) -> None:
     model, rows = tumours()
     asked: dict[str, Any] = {"store": tmp_path / "study.db", "radii": [1], "agree": "same_side(0.3, 1)"}
-    with pytest.raises(StudyError, match="votes are about classes"):
+    with pytest.raises(StudyError, match="only classes can be voted on"):
         hf.study.run(hf.bind(model, rows), ["random"], **asked, smoothing=SmoothingSpec((0.9,)))
 
 

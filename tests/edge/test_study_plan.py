@@ -223,8 +223,8 @@ def test_inputs_that_would_be_left_out_are_counted(tmp_path: Path) -> None:
         plan_study(broken, timed=False)
     plan = plan_study(replace(broken, data=replace(broken.data, skip_unreadable=True)), timed=False)
     assert (plan.n_inputs, plan.n_looked_at, plan.n_skipped) == (3, 3, 1)
-    assert "; 1 of 3 looked at left out." in str(plan)
-    assert "1 of 3 inputs that were looked at would be left out." in plan.explain()
+    assert "; 1 of 3 checked inputs left out." in str(plan)
+    assert "1 of 3 inputs that were checked would be left out." in plan.explain()
     with pytest.raises(StudyError, match="None of 3 inputs"):
         plan_study(replace(broken, data=DataSpec(f"images:{tmp_path}", None, True, 99)), timed=False)
 
@@ -250,7 +250,7 @@ def test_the_command_prints_the_plan(
 def test_a_study_that_is_wrong_ends_with_its_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "study.toml").write_text('model = "a:b"\nsede = 1')
     assert main(["study", "plan", str(tmp_path / "study.toml")]) == 3
-    assert "`sede` is no key of a study. Did you mean `seed`?" in capsys.readouterr().err
+    assert "`sede` is not a key of a study. Did you mean `seed`?" in capsys.readouterr().err
     assert main(["study", "plan", str(tmp_path / "missing.toml")]) == 3
     with pytest.raises(InvalidValueError, match="must start with one of"):
         plan_study(replace(SPEC, model=ModelSpec("nothing")), timed=False)

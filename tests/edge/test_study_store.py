@@ -267,7 +267,7 @@ def refused(path: Path, texts: Path, message: str) -> None:
 
 def test_a_file_that_is_no_database_is_refused_and_left_alone(path: Path, texts: Path) -> None:
     path.write_text("precious notes\n" * 100)
-    refused(path, texts, "it is no SQLite database")
+    refused(path, texts, "it is not a SQLite database")
 
 
 def test_a_foreign_database_is_refused_and_left_alone(path: Path, texts: Path) -> None:
@@ -276,14 +276,14 @@ def test_a_foreign_database_is_refused_and_left_alone(path: Path, texts: Path) -
     connection.execute("INSERT INTO items VALUES ('notes')")
     connection.commit()
     connection.close()
-    refused(path, texts, "a SQLite database of something else")
+    refused(path, texts, "another SQLite database")
 
 
 def test_a_store_of_a_newer_version_is_refused_and_left_alone(filled: Path, texts: Path) -> None:
     connection = sqlite3.connect(filled)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
-    refused(filled, texts, "has version 99, which a newer holdfast wrote")
+    refused(filled, texts, "has version 99, written by a newer holdfast")
 
 
 def test_the_tables_of_files_that_are_out_there_are_never_edited() -> None:
@@ -317,7 +317,7 @@ def test_a_store_with_other_tables_than_ours_is_refused_and_left_alone(
     with sqlite3.connect(filled) as connection:
         connection.execute(statement)
     connection.close()
-    refused(filled, texts, "its tables are not those of a file of results")
+    refused(filled, texts, "its tables differ from those of a file of results")
 
 
 def test_every_table_has_a_digest(path: Path, texts: Path) -> None:
@@ -470,7 +470,7 @@ def test_a_full_disk_is_said_clearly_and_keeps_what_was_stored(path: Path, texts
     full = subprocess.run([*RUN, str(texts), str(path), "0", "200000"], capture_output=True, text=True)
     assert full.returncode != 0
     assert "StoreError" in full.stderr
-    assert "Every item stored before is intact" in full.stderr
+    assert "Stored items are intact" in full.stderr
     n_told = full.stderr.count('"key"')
     with Store(path) as store:
         assert 0 < len(store.keys()) == n_told < 16
@@ -511,12 +511,12 @@ def test_a_read_only_folder_can_be_read_and_is_refused_clearly_for_writing(fille
         told = subprocess.run(command, capture_output=True, text=True, env=unmeasured())  # nobody can write it down
         folder.chmod(0o755)
     assert told.stderr == ""
-    assert "must be a folder that can be written to" in told.stdout
+    assert "Cannot write to the folder" in told.stdout
     assert told.stdout.endswith("\n16\n")
 
 
 def test_a_store_that_does_not_exist_is_said_to_be_missing(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="must be a file of results; there is none"):
+    with pytest.raises(StoreError, match="does not exist; it must be a file of results"):
         Store(tmp_path / "nothing.db")
     assert not (tmp_path / "nothing.db").exists()
 

@@ -80,13 +80,13 @@ def test_columns_are_found_by_their_names_in_any_order(model: Any) -> None:
     np.testing.assert_array_equal(loaded[3](FULL), straight)
     np.testing.assert_array_equal(loaded.classifier.predict(turned.iloc[3:4]), straight)
     np.testing.assert_array_equal(hf.mask_tabular(model, X.to_numpy()[3], background=X.to_numpy())(FULL), straight)
-    with pytest.raises(ColumnsError, match=r"fitted on, got no 'mean.radius', 'size' besides\. Choose them"):
+    with pytest.raises(ColumnsError, match=r"fitted on, got no 'mean.radius', an extra 'size'\. Choose columns"):
         hf.mask_tabular(model, X.rename(columns={"mean radius": "size"}).iloc[3], fill=0.0)
 
 
 def test_two_columns_that_lightgbm_would_call_the_same_are_refused() -> None:
     both = X.assign(mean_radius=1.0)
-    with pytest.raises(ColumnsError, match=r"got 'mean_radius' besides"):
+    with pytest.raises(ColumnsError, match=r"got an extra 'mean_radius'"):
         hf.mask_tabular(LIGHT, both.iloc[0], fill=0.0)
 
 
@@ -133,9 +133,7 @@ def test_catboost_says_kindly_that_a_category_cannot_be_missing() -> None:
     row = TABLE.iloc[4].copy()
     row["city"] = None
     model = hf.mask_tabular(CAT, row, background=TABLE)
-    with pytest.raises(
-        hf.errors.InvalidValueError, match=r"'city' in the row.* category of its own, such as 'missing'"
-    ):
+    with pytest.raises(hf.errors.InvalidValueError, match=r"'city' in the row.* write a category such as 'missing'"):
         model(np.ones((1, 5), dtype=bool))
     np.testing.assert_array_equal(  # hidden, it is not missing
         model(np.arange(5)[None] > 0), CAT.predict_proba(TABLE.iloc[[4]].assign(city=TABLE["city"].mode()[0]))
@@ -149,7 +147,7 @@ def test_categories_that_are_numbers_are_not_averaged() -> None:
     mask = np.array([[False, True]])
     np.testing.assert_array_equal(hf.bind(model, table, fill="mode")[0](mask), model.predict_proba(hidden))
     with pytest.raises(
-        hf.errors.InvalidTypeError, match=r"cat_feature.* whole numbers, as for training; fill='mode' hides"
+        hf.errors.InvalidTypeError, match=r"cat_feature.* whole numbers, as in training; fill='mode' replaces"
     ):
         hf.bind(model, table, fill="mean")[0](mask)
 
@@ -158,7 +156,7 @@ def test_texts_for_models_of_numbers_are_refused_with_what_to_do() -> None:
     numbers = TABLE.assign(city=TABLE["city"].astype("category").cat.codes)[["city", "age"]]
     for model in (lgb.LGBMClassifier(verbose=-1, **SMALL), xgb.XGBClassifier(**SMALL), LogisticRegression()):
         masked = hf.bind(model.fit(numbers, PAID == "yes"), TABLE[["city", "age"]])[0]
-        with pytest.raises(hf.errors.InvalidTypeError, match=r"Not numbers: 'city' \('\w+'\)\. .* as for training"):
+        with pytest.raises(hf.errors.InvalidTypeError, match=r"Not numbers: 'city' \('\w+'\)\. .* as in training"):
             masked(np.ones((1, 2), dtype=bool))
 
 
@@ -175,7 +173,7 @@ def test_dates_are_for_pipelines_that_take_them() -> None:
     for model in (HistGradientBoostingClassifier(max_iter=2), lgb.LGBMClassifier(verbose=-1, **SMALL)):
         plain = model.fit(table.assign(since=0.0), PAID == "yes")
         with pytest.raises(
-            hf.errors.InvalidTypeError, match=r"Not numbers: 'since' \(Timestamp.*turn them into numbers"
+            hf.errors.InvalidTypeError, match=r"Not numbers: 'since' \(Timestamp.*encode them as in training"
         ):
             hf.bind(plain, table)[0](np.ones((1, 2), dtype=bool))
 

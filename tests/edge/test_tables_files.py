@@ -197,9 +197,7 @@ def test_names_of_classes_can_be_given_and_must_fit(tmp_path: Path) -> None:
 
 
 def test_a_model_that_is_not_fitted_is_refused_in_words() -> None:
-    with pytest.raises(
-        hf.errors.InvalidValueError, match=r"^`classifier` must be fitted, got a CatBoost that is not\."
-    ):
+    with pytest.raises(hf.errors.InvalidValueError, match=r"^`classifier` must be fitted, got an unfitted CatBoost\."):
         hf.mask_tabular(catboost.CatBoost(), X.iloc[0], fill=0.0)
     assert fingerprint_live(catboost.CatBoost()) is None
     for estimator in (lgb.LGBMClassifier(), xgb.XGBClassifier()):
@@ -224,7 +222,7 @@ def test_files_that_are_missing_cut_off_or_foreign_are_refused_in_one_sentence(
     for spoiled in (*(content[:at] for at in cuts), longer, b"hello", pickle.dumps({}), b'{"a": 1}', bytes(range(256))):
         path.write_bytes(spoiled)
         with pytest.raises(
-            hf.errors.InvalidValueError, match=rf"^'.*{file}' is no whole \w+ model: [^\n]+ Save it with"
+            hf.errors.InvalidValueError, match=rf"^'.*{file}' is not a complete \w+ model: [^\n]+ Save it with"
         ):
             hf.models.load(f"{scheme}:{path}")
 
@@ -233,7 +231,7 @@ def test_other_files_are_refused_with_what_to_save(tmp_path: Path) -> None:
     for name, said in (
         (
             "m.pkl",
-            r"is a pickle, which runs code when loaded, and is refused\. Save it with `model\.save_model\('model\.ubj'",
+            r"is refused: it is a pickle, which runs code when loaded\. Save it with `model\.save_model\('model\.ubj'",
         ),
         ("m.bin", r"^`xgboost:` must be followed by a \.json or \.ubj file, got .* Save it with"),
     ):

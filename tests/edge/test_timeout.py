@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import holdfast as hf
+from holdfast.calls import Deadline
 from holdfast.cli import main
 from holdfast.cli.options import EXIT_ERROR
-from holdfast.evaluation import Deadline
 from holdfast.study.spec import write_spec
 from tests.helpers.fakes import Recorded, all_masks, score_table
 from tests.helpers.study_support import make_spec, write_texts
@@ -215,5 +215,5 @@ def test_commands_end_with_an_error_when_a_call_takes_too_long(
 def test_a_study_run_takes_a_limit_only_with_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_spec(make_spec(write_texts(tmp_path, 2)), tmp_path / "study.toml")
     assert main(["study", "run", str(tmp_path / "study.toml"), "--trust", "code", "--set", "timeout=5"]) == EXIT_ERROR
-    assert "`--set timeout` must come with worker processes, which can be ended: set" in capsys.readouterr().err
+    assert "`--set timeout` must come with worker processes: set" in capsys.readouterr().err
     assert not (tmp_path / "study.db").exists()

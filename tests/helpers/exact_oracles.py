@@ -28,14 +28,11 @@ class Enumerated:
     def truth(self, selected: Any, kind: str, agree: Any, reference: Any) -> tuple[list[int], list[int]]:
         """Masks that agree, and all, at each distance."""
         kept = as_agreement(agree)(self.outputs, reference)
-        agreed: dict[int, int] = {}
-        sizes: dict[int, int] = {}
-        for mask, same in zip(self.masks, kept, strict=True):
-            k = distance(selected, mask, kind)
-            if k is not None:
-                agreed[k] = agreed.get(k, 0) + bool(same)
-                sizes[k] = sizes.get(k, 0) + 1
-        return [agreed[k] for k in range(len(sizes))], [sizes[k] for k in range(len(sizes))]
+        n_added, n_dropped = (self.masks & ~selected).sum(axis=1), (selected & ~self.masks).sum(axis=1)
+        legal = {"additions": n_dropped == 0, "removals": n_added == 0, "swaps": n_added == n_dropped}[kind]
+        far = np.maximum(n_added, n_dropped)
+        sizes = np.bincount(far[legal])
+        return np.bincount(far[legal & kept], minlength=len(sizes)).tolist(), sizes.tolist()
 
 
 def check_against_enumeration(

@@ -289,7 +289,7 @@ def test_the_command_line_certifies_a_bundled_input(tmp_path: Path, capsys: pyte
         ("bundled:digits#x", "`--input` must end with the number of an input"),
         ("#3", "`--input` must be text:…, an image or text file, or DATA#N"),
         ("bundled:digits#450", "must end with a number from 0 to 449"),
-        ("bundled:sentences#0", "`--model` must classify the texts that are given, got one for images"),
+        ("bundled:sentences#0", "`--model` must be a model for texts, got one for images"),
     ],
 )
 def test_inputs_that_name_nothing_are_refused(given: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -382,7 +382,7 @@ def test_columns_are_known_by_their_names_in_any_order() -> None:
     np.testing.assert_array_equal(forest.predict(turned), forest.predict(rows))
     masks = np.random.default_rng(0).random((10, 30)) < 0.5
     np.testing.assert_array_equal(forest.bind(turned.iloc[0])(masks), forest.bind(rows[0])(masks))
-    with pytest.raises(InvalidValueError, match="30 columns of the model, no 'mean radius'"):
+    with pytest.raises(InvalidValueError, match="30 columns of the model; 'mean radius' is missing"):
         forest.predict(frame.drop(columns="mean radius"))
 
 

@@ -57,8 +57,8 @@ def test_one_experiment_goes_into_the_folder_itself(tmp_path: Path) -> None:
         (["q9"], "must be one of"),
         (["q2-method", "--n", "x"], "invalid int value"),
         (["topk-ablatoin"], "Did you mean 'topk-ablation'?"),
-        (["list", "q1"], "`list` must stand alone"),
-        (["q4", "--radii", "1,2"], "`--radii` is no option of q4-accuracy"),
+        (["list", "q1"], "`list` must be the only name"),
+        (["q4", "--radii", "1,2"], "`--radii` is not an option of q4-accuracy"),
         (["q1", "--set", "kind=text"], "`--set kind` must come with `--model`"),
         (["q4", "--set", "target=label"], "`--set target` must come with `--model` and `--data`"),
         (
@@ -146,13 +146,13 @@ def test_another_experiment_in_the_same_folder_is_refused_before_any_runs(
     capsys.readouterr()
     assert main(["reproduce", "masking", "q4", "--n", "2", "--output", str(out)]) == 3
     said = capsys.readouterr()
-    assert "which holds results of masking-vs-flipping (findings.md). Name another." in said.err
+    assert "which holds results of masking-vs-flipping (findings.md). Choose another folder." in said.err
     assert said.out == ""
     assert [path.name for path in out.iterdir()] == ["q4-accuracy"]
 
 
 Q1, Q4 = ["q1", "--methods", "occlusion", "--radii", "1,2"], ["q4", "--keep", "1,1/2"]
-AGAIN = "stored nothing; the same command begins it again."
+AGAIN = "stored nothing; the same command starts it again."
 
 
 @pytest.mark.parametrize(
@@ -162,12 +162,17 @@ AGAIN = "stored nothing; the same command begins it again."
             Q1,
             {31: 0.0},
             1,
-            r"Stopped\. \d+ items? (is|are) stored in .*moods\.db; the same command goes on from there\.",
+            r"Stopped\. \d+ items? (is|are) stored in .*moods\.db; the same command continues from there\.",
         ),
-        (Q1, {30: 1.1, 31: 0.0}, 130, r"Interrupted\. What q1-sca-vs-mus stored is kept; .* goes on from there\."),
+        (Q1, {30: 1.1, 31: 0.0}, 130, r"Interrupted\. What q1-sca-vs-mus stored is kept; .* continues from there\."),
         (Q1, {1: 1.1, 2: 0.0}, 130, rf"Interrupted\. q1-sca-vs-mus {AGAIN}"),
         (Q4, {3: 0.0}, 130, rf"Interrupted\. q4-accuracy {AGAIN}"),
-        (Q4, {150: 0.0}, 130, r"Interrupted\. What q4-accuracy stored is kept; the same command goes on from there\."),
+        (
+            Q4,
+            {150: 0.0},
+            130,
+            r"Interrupted\. What q4-accuracy stored is kept; the same command continues from there\.",
+        ),
         (["example-unstable", "--methods", "occlusion"], {40: 0.0}, 130, rf"Interrupted\. example-unstable {AGAIN}"),
     ],
 )
@@ -191,7 +196,7 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_ends_with_the_same_files(
     assert not (tmp_path / "out" / "findings.md").exists()
     INTERRUPTS.clear()
     assert main([*command, str(tmp_path / "out")]) == 0
-    if "goes on" in words:
+    if "continues" in words:
         assert main([*command, str(tmp_path / "fresh")]) == 0
         assert contents(tmp_path / "out") == contents(tmp_path / "fresh")
 
@@ -242,9 +247,9 @@ def test_asked_of_all_what_does_not_fit_is_left_out_and_said() -> None:
     assert planned["example-unstable"].request == planned["q2-methods"].request == asked
     assert planned["example-similar"].request == Request(subjects=subjects[:1])
     notes = [note for run in planned.values() for note in run.notes]
-    assert "example-similar: --methods is left out, since it takes 2." in notes
-    assert "example-soft-vs-hard: only the first --model is used, since it takes 1." in notes
-    assert "batching-table is left out, since it measures processor time." in notes
+    assert "example-similar: --methods is ignored, as it needs exactly 2." in notes
+    assert "example-soft-vs-hard: only the first --model is used, as it takes 1." in notes
+    assert "batching-table is left out: it measures processor time." in notes
     assert [run.experiment.id for run in plan_runs(["all"], Request(subjects=subjects[1:]))] == list(IDS)
 
 

@@ -108,7 +108,9 @@ def test_the_interval_narrows_look_by_look_until_it_is_cancelled(visit: Callable
     assert seen[-1][1] - seen[-1][0] < seen[0][1] - seen[0][0]
     sentence = tab.page.locator(".certify-block .sentence").text_content()
     low, high = (f"{end:g}%" for end in seen[-1])
-    assert re.match(r"Stopped after \d+ draws\. The interval so far holds for all looks at once", sentence)
+    assert re.match(
+        r"Stopped after \d+ draws\. The interval so far still holds, as it holds for all looks at once", sentence
+    )
     assert sentence.endswith(f"with confidence 0.9, the rate at radius 6 is between {low} and {high}.")
     assert tab.page.get_by_role("button", name="Certify", exact=True).is_enabled()
     assert tab.page.get_by_role("button", name="Certificate (JSON)").is_disabled()

@@ -54,7 +54,7 @@ def test_the_command_prints_one_address_and_ends_cleanly_with_its_jobs() -> None
         (["--data", "bundled:digits"], "`--data` must come with `--model`"),
         (["--model", "onnx:x.onnx"], "`--data` must be given with `--model`"),
         (["--model", "bundled:vadr"], "Did you mean 'bundled:vader'?"),
-        (["--model", "bundled:vader", "--data", "bundled:cancer"], "`--model` must classify the tables that are given"),
+        (["--model", "bundled:vader", "--data", "bundled:cancer"], "`--model` must be a model for tables"),
         (["--model", "bundled:vader", "--port", "70000"], "`--port` must be a whole number from 0 to 65535"),
         (["--grid", "7x7"], "`--grid` must come with `--model`"),
     ],
@@ -80,7 +80,7 @@ def test_a_port_that_is_taken_is_said_so(capsys: pytest.CaptureFixture[str]) -> 
     with listen(0) as taken:
         port = taken.getsockname()[1]
         assert main(["explore", "--model", "bundled:vader", "--port", str(port)]) == 3
-    assert f"`--port` must be free, but {port} is not" in capsys.readouterr().err
+    assert f"`--port` must be free; {port} is not" in capsys.readouterr().err
 
 
 def test_the_address_can_be_opened_as_soon_as_it_is_told() -> None:

@@ -295,7 +295,7 @@ def test_a_tab_may_have_only_so_many_jobs_waiting() -> None:
     queue.submit("a", "explain", held)
     for _ in range(MOST_WAITING):
         queue.submit("a", "explain", instant)
-    with pytest.raises(ValueError, match=f"A tab may have {MOST_WAITING} jobs waiting"):
+    with pytest.raises(ValueError, match=f"A tab may have at most {MOST_WAITING} waiting jobs"):
         queue.submit("a", "explain", instant)
     other = queue.submit("b", "explain", instant)
     wait_until(lambda: other.state == "done")

@@ -84,10 +84,10 @@ def test_any_body_gets_an_answer_and_never_a_crash(visitor: Visitor, junk: Any) 
         ({"fraction": 1}, "`fraction` must be a number strictly between 0 and 1, got 1."),
         ({"keep_probability": 0}, "`keep_probability` must be a number in (0, 1], got 0."),
         ({"seed": 2**53}, f"`seed` must be at most {2**53 - 1}, got {2**53}."),
-        ({"method": "lime"}, "`selected` must be given for the method 'own', and for no other."),
-        ({"selected": None}, "`selected` must be given for the method 'own', and for no other."),
+        ({"method": "lime"}, "`selected` must be given for the method 'own' only."),
+        ({"selected": None}, "`selected` must be given for the method 'own' only."),
         ({"selected": [99]}, "`selected` must be features from 0 to 11, got 99."),
-        ({"colour": 1}, "`view` must have no other fields than model, input, method, fraction, fill, "),
+        ({"colour": 1}, "`view` must have only the fields model, input, method, fraction, fill, "),
     ],
     ids=lambda value: next(iter(value)) + str(next(iter(value.values()))) if isinstance(value, dict) else "",
 )

@@ -70,7 +70,7 @@ def test_a_missing_or_wrong_token_is_refused(visitor: Visitor, token: str | None
     page = httpx.get(base, params={} if given_token is None else {"token": given_token})
     assert page.status_code == 403
     assert page.headers["content-type"].startswith("text/plain")
-    assert "printed the right address" in page.text
+    assert "Use the address that `holdfast explore` printed" in page.text
     headers = {} if given_token is None else {"X-Holdfast-Token": given_token.encode()}
     for method, path in [("GET", "/api/workbench"), ("POST", "/api/reveal"), ("DELETE", "/api/jobs/x"), ("GET", "/x")]:
         answer = httpx.request(method, base + path, headers=headers)
@@ -181,7 +181,7 @@ def test_paths_lead_nowhere_else(visitor: Visitor, path: str) -> None:
 def test_other_verbs_are_refused(visitor: Visitor, method: str, path: str) -> None:
     answer = visitor.http.request(method, path, params={"token": token_of(visitor)})
     assert answer.status_code == 405
-    assert answer.json()["error"]["message"] == "This address cannot be asked in that way."
+    assert answer.json()["error"]["message"] == "This address does not take that HTTP method."
 
 
 def test_a_job_of_another_start_is_not_found(visitor: Visitor) -> None:

@@ -201,13 +201,13 @@ def test_a_curve_is_the_one_of_a_direct_call(visitor: Visitor) -> None:
     assert told["rates"] == [one.rate for one in direct]
     assert list(zip(told["low"], told["high"], strict=True)) == [tuple(one.interval) for one in direct]
     assert told["sentence"] == (
-        "Stable in at least 80.6% of cases at radii 1 to 4 (90% confidence): the model kept 'yes', but the full input "
-        "is predicted differently."
+        "Stable in at least 80.6% of cases at the tested radii 1 to 4 (90% confidence): additions kept 'yes', but the "
+        "full input differs."
     )
     assert told["explanation"] == direct.explain()
     assert 0.806 <= direct[4].interval.low == min(one.interval.low for one in direct) < 0.807
     assert visitor.ask("curve", OWN, radii=[1])["sentence"] == (
-        "Stable in at least 100% of cases at radius 1 (exact): the model kept the prediction 'yes', but the full input "
+        "Stable in at least 100% of cases at radius 1 (exact): additions kept the prediction 'yes', but the full input "
         "is predicted differently."
     )
 

@@ -122,7 +122,7 @@ def test_a_bundled_network_without_torch_names_the_extra_that_is_enough() -> Non
     ("arguments", "end"),
     [
         (["certify", "--methods", "lime"], "unrecognized arguments: --methods lime. Did you mean --method?\n"),
-        (["study", "run", "--bogus"], "--bogus. `holdfast study run --help` lists those there are.\n"),
+        (["study", "run", "--bogus"], "--bogus. See `holdfast study run --help`.\n"),
     ],
     ids=["near", "far"],
 )
@@ -141,9 +141,7 @@ def test_a_mistyped_option_is_told_by_the_command_it_was_given_to(
 def test_an_input_of_another_kind_is_told_in_the_words_of_the_options(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["certify", "--model", "bundled:vader", "--input", "cat.png", "--method", "lime", "--top", "1"]
     assert main([*asked, "--radius", "1"]) == 3
-    assert capsys.readouterr().err == (
-        "holdfast: `--model` must classify the images that are given, got one for texts.\n"
-    )
+    assert capsys.readouterr().err == ("holdfast: `--model` must be a model for images, got one for texts.\n")
 
 
 @pytest.mark.parametrize("content", [b"{", b"\xc0\xc1", b'{"schema": "holdfast.curve"}'], ids=["cut", "bytes", "other"])
@@ -153,7 +151,7 @@ def test_a_file_that_is_no_certificate_is_named(
     file = tmp_path / "cert.json"
     file.write_bytes(content)
     assert main(["verify", str(file), "--model", "bundled:vader", "--input", "text:a good day"]) == 3
-    assert capsys.readouterr().err.startswith(f"holdfast: {str(file)!r} holds no result that can be read: ")
+    assert capsys.readouterr().err.startswith(f"holdfast: {str(file)!r} is not a readable result: ")
 
 
 def test_the_class_of_a_certificate_is_told_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:

@@ -421,17 +421,17 @@ def test_inputs_that_changed_since_are_refused(tmp_path: Path) -> None:
     (tmp_path / "texts" / "test_text.txt").write_text(
         "\n".join([lines[0], lines[2], lines[1]]) + "\n", encoding="utf-8"
     )
-    with pytest.raises(HoldfastError, match="must be what its results are about"):
+    with pytest.raises(HoldfastError, match="must be the same as when it was explained"):
         write_report(tmp_path / "texts.db", tmp_path / "page.html")
 
 
 def test_a_page_that_fails_leaves_the_old_one(stores: list[Path], tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     page.write_text("old")
-    with pytest.raises(HoldfastError, match="there is none"):
+    with pytest.raises(HoldfastError, match="does not exist; it must be a file of results"):
         write_report([stores[0], tmp_path / "missing.db"], page)
     assert page.read_text() == "old"
-    with pytest.raises(HoldfastError, match="another file than the results"):
+    with pytest.raises(HoldfastError, match="a different file from the results"):
         write_report(stores[2], stores[2], use_model=False)
     with pytest.raises(HoldfastError, match="at least one file"):
         write_report([], page)
@@ -445,7 +445,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     write_report(tmp_path / "rows.db", tmp_path / "page.html")
     study = payload_of(tmp_path / "page.html")["studies"][0]
     (note,) = study["notes"]
-    assert note.startswith("9 explanations still to do")
+    assert note.startswith("9 explanations not computed yet")
     assert "guaranteed only if" in note
     assert len(study["table"]["input"]) == 2
 
@@ -469,7 +469,7 @@ def test_accuracy_is_that_of_counting_right_answers(tmp_path: Path) -> None:
     found = study_accuracy(spec, n_inputs=6, keep_probabilities=[1.0], n_samples=4)
     texts = (tmp_path / "texts" / "test_text.txt").read_text(encoding="utf-8").splitlines()
     assert found.n_correct == (sum(int(moods()([text])[0].argmax()) == i % 2 for i, text in enumerate(texts)),)
-    with pytest.raises(HoldfastError, match="no input with a label"):
+    with pytest.raises(HoldfastError, match="no labelled input"):
         study_accuracy(
             replace(table_spec(tmp_path / "rows"), data=DataSpec(f"table:{tmp_path}/rows/table.csv")), n_inputs=3
         )

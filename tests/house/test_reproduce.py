@@ -182,7 +182,7 @@ def test_fewer_inputs_than_are_stored_give_the_files_of_those_alone(tmp_path: Pa
 
 
 def test_options_without_effect_are_refused_before_anything_is_loaded(tmp_path: Path) -> None:
-    with pytest.raises(InvalidValueError, match="`precision` is no option of q1-sca-vs-mus"):
+    with pytest.raises(InvalidValueError, match="`precision` is not an option of q1-sca-vs-mus"):
         reproduce("q1", Request(precision="data-set"), output=tmp_path)
     with pytest.raises(InvalidValueError, match="`n` must be a whole number ≥ 1"):
         reproduce("q1", Request(n=0), output=tmp_path)
@@ -194,7 +194,7 @@ def test_options_without_effect_are_refused_before_anything_is_loaded(tmp_path: 
 def test_more_inputs_than_there_are_is_an_error(tmp_path: Path) -> None:
     subject = texts_subject(tmp_path / "texts", 3)
     for name in ("q4-accuracy", "example-unstable"):
-        with pytest.raises(InvalidValueError, match="`--n` must be at most the number of inputs there are, 3"):
+        with pytest.raises(InvalidValueError, match="`--n` must be at most 3, the number of inputs"):
             reproduce(name, request(subject, n=4), output=tmp_path / name)
 
 

@@ -101,7 +101,7 @@ def test_a_folder_with_results_of_another_experiment_is_refused_and_left_alone(f
     reproduce(first, request(subject, **SMALL[first]), output=tmp_path / "out")
     before = all_files(tmp_path / "out")
     for second in SMALL.keys() - {first}:
-        words = f"`output` must be a folder for {second} alone, got .*, which holds results of {first} "
+        words = f"`output` must be a folder for {second} only, got .*, which holds results of {first} "
         with pytest.raises(InvalidValueError, match=words):
             reproduce(second, request(subject, **SMALL[second]), output=tmp_path / "out")
     assert all_files(tmp_path / "out") == before
@@ -113,7 +113,7 @@ def test_a_folder_of_another_experiment_is_recognised_before_it_has_findings(fir
     reproduce(first, request(subject, **SMALL[first]), output=tmp_path / "out")
     for path in contents(tmp_path / "out"):
         (tmp_path / "out" / path).unlink()
-    assert "goes on from there" in what_is_kept(PlannedRun(find_experiment(first), Request(), tmp_path / "out"))
+    assert "continues from there" in what_is_kept(PlannedRun(find_experiment(first), Request(), tmp_path / "out"))
     with pytest.raises(InvalidValueError, match=f"holds results of {first}"):
         check_folder(find_experiment("topk"), tmp_path / "out")
     check_folder(find_experiment(first), tmp_path / "out")

@@ -101,13 +101,13 @@ def test_where_every_input_is_too_short_one_sentence_says_so_and_nothing_is_stor
 ) -> None:
     subject = texts_subject(tmp_path / "texts", 4)
     changes = {"methods": ("occlusion",)}
-    with pytest.raises(InvalidValueError, match="`min_tokens` must leave an input of moods, got 99: every one has"):
+    with pytest.raises(InvalidValueError, match="`min_tokens` must be smaller for moods, got 99: every input has"):
         reproduce(name, request(subject, n=n, min_tokens=99, **changes), output=tmp_path / "out")
     assert not list((tmp_path / "out").glob("*.db"))
 
 
 def test_the_paper_s_own_least_length_is_named_too(tmp_path: Path) -> None:
-    with pytest.raises(InvalidValueError, match="`min_tokens` must leave an input of moods, got 40"):
+    with pytest.raises(InvalidValueError, match="`min_tokens` must be smaller for moods, got 40"):
         reproduce("q3", request(texts_subject(tmp_path / "texts", 4)), output=tmp_path / "out")
 
 
@@ -125,7 +125,7 @@ def test_lengths_are_looked_at_without_calling_the_model(tmp_path: Path, monkeyp
     cases: list[tuple[dict[str, Any], int | None]] = [({}, 8), ({"n": None}, None), ({"min_features": 1}, 3)]
     for changes, n in [*cases, ({"n": 13}, 13)]:  # the study refuses the last
         assert study_spec(planned, preset, replace(subject, data=replace(subject.data, **changes))).data.n == n
-    with pytest.raises(InvalidValueError, match="must be at most the number of inputs there are, 12, got 13"):
+    with pytest.raises(InvalidValueError, match="must be at most 12, the number of inputs, got 13"):
         reproduce("q2", request(subject, n=13, min_tokens=6, **SMALL), output=tmp_path / "out")
 
 

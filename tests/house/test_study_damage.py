@@ -251,7 +251,7 @@ def test_forged_rates_are_shown_by_no_command(certified: Study, tmp_path: Path) 
     content = edited(certified.content, "UPDATE rates SET rate = 0")
     assert survive(certified, content, tmp_path / "forged", "forged") == len(certified.shown)
     with pytest.raises(
-        StoreError, match=r"forged.*study\.db' was changed.*: the item 0/occlusion/0.5/1.0 is not as it was"
+        StoreError, match=r"forged.*study\.db' was changed.*: the item 0/occlusion/0.5/1.0 differs from what was"
     ):
         study_status(tmp_path / "forged" / NAME)
 

@@ -85,7 +85,7 @@ def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
     places["PYTHONPATH"] += os.pathsep + os.getcwd()
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, env=places)
     assert done.returncode == 1
-    assert 'Put what the script does under `if __name__ == "__main__":`.' in done.stderr
+    assert 'Put the code of your script under `if __name__ == "__main__":`.' in done.stderr
     assert "is being written by another process" not in done.stderr
 
 

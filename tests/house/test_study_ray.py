@@ -173,7 +173,7 @@ def test_a_cluster_that_goes_away_leaves_a_file_that_any_engine_resumes(
     path, spec = tmp_path / "a.db", make_spec(texts, factory="slow_moods")
     with RayCluster(2) as cluster:
         engine = Ray(2, cluster.address, load=Slowly(0.1))
-        with pytest.raises(StudyError, match=r"was lost.*run the same study with the same file"):
+        with pytest.raises(StudyError, match=r"was lost.*Run the same study with the same file"):
             run_study(spec, path, engine=engine, progress=after(3, cluster.stop))
     assert 3 <= study_status(path).n_done < len(truth)
     assert run_study(spec, path).status.complete
@@ -276,7 +276,7 @@ def test_ctrl_c_before_ray_has_started_is_a_stop_and_not_an_error(texts: Path, t
         os.killpg(driver.process.pid, signal.SIGINT)
         printed = driver.finish()
     assert (driver.process.returncode, driver.told) == (1, [])
-    assert "run the same study with the same file to go on" in printed
+    assert "Run the same study with the same file to continue" in printed
     wait_until_none(driver.process.pid)
     assert not folders_of(driver), "files outlive their driver"
 
@@ -294,7 +294,7 @@ def test_ctrl_c_finishes_what_has_begun_and_leaves_nothing_behind(
         os.killpg(driver.process.pid, signal.SIGINT)
         printed = driver.finish()
     assert driver.process.returncode == 1
-    assert "run the same study with the same file to go on" in printed
+    assert "Run the same study with the same file to continue" in printed
     assert 2 <= len(driver.told) < len(truth)
     assert study_status(path).n_done == len(driver.told)
     wait_until_none(driver.process.pid)
@@ -324,15 +324,16 @@ def test_workers_that_no_node_has_room_for_are_refused_with_what_there_is(
     texts: Path, address: str, tmp_path: Path
 ) -> None:
     spec, path = make_spec(texts), tmp_path / "a.db"
-    with pytest.raises(StudyError, match="no place for a worker: each asks for 1 CPUs and 1 GPUs"):
+    with pytest.raises(StudyError, match="No node has room for a worker, which needs 1 CPUs and 1 GPUs"):
         run_study(spec, path, engine=Ray(address=address, gpus_per_worker=1))
-    with pytest.raises(StudyError, match=r"got a place within 0\.5 s: .* 8 CPUs .* nodes have 2 CPUs and 0 GPUs"):
+    with pytest.raises(StudyError, match=r"No worker started within 0\.5 s: .* 8 CPUs .* nodes have 2 CPUs and 0 GPUs"):
         run_study(spec, path, engine=Ray(1, address, cpus_per_worker=8, patience=0.5))
 
 
 @needs_ray
 def test_a_cluster_that_is_not_there_is_said_so(texts: Path, tmp_path: Path) -> None:
-    with pytest.raises(StudyError, match=r"There is no Ray cluster at '127\.0\.0\.1:9' .* `ray start --head`"):
+    message = r"This machine is not a node of a Ray cluster at '127\.0\.0\.1:9': .* `ray start --head`"
+    with pytest.raises(StudyError, match=message):
         run_study(make_spec(texts), tmp_path / "a.db", engine=Ray(address="127.0.0.1:9"))
 
 
@@ -344,7 +345,7 @@ def test_a_cluster_that_is_not_there_is_said_so(texts: Path, tmp_path: Path) -> 
         ({"address": 6379}, InvalidTypeError, "`address` must be 'auto', or host and port"),
         ({"cpus_per_worker": 0}, InvalidValueError, "`cpus_per_worker` must be a number > 0, got 0"),
         ({"gpus_per_worker": -1}, InvalidValueError, "`gpus_per_worker` must be a number ≥ 0, got -1"),
-        ({"gpus_per_worker": 1.5}, InvalidValueError, r"`gpus_per_worker` must be whole where it is above 1, got 1\.5"),
+        ({"gpus_per_worker": 1.5}, InvalidValueError, r"`gpus_per_worker` must be a whole number if above 1, got 1\.5"),
         ({"cpus_per_worker": "2"}, InvalidTypeError, "`cpus_per_worker` must be a number > 0, got '2'"),
         ({"patience": float("nan")}, InvalidValueError, "`patience` must be a number ≥ 0, got nan"),
         ({"max_tries": 0}, InvalidValueError, "`max_tries` must be a whole number ≥ 1, got 0"),
@@ -453,7 +454,7 @@ class OnePlace:
 @needs_ray
 def test_a_node_with_another_holdfast_is_refused_before_it_gets_the_spec() -> None:
     cluster: Any = OnePlace(("n1", "far", "0.0.0"))
-    with pytest.raises(StudyError, match=f"^Every node must have holdfast {__version__}, as this process; far has 0"):
+    with pytest.raises(StudyError, match=f"^Every node must have holdfast {__version__}, like this process; far has 0"):
         _RayWorker(cluster).receive()
     assert cluster.sent == []
     cluster.answer = ("n1", "far", __version__)
@@ -481,5 +482,5 @@ def test_a_head_that_never_answers_is_not_waited_for(
     monkeypatch.setattr(on_ray, "_SECONDS_TO_LEAVE", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         address = f"127.0.0.1:{mute.getsockname()[1]}"
-        with pytest.raises(StudyError, match=r"was not made within 0\.2 s\. What was stored is kept"):
+        with pytest.raises(StudyError, match=r"was not made within 0\.2 s\. Stored items are kept"):
             run_study(make_spec(texts), tmp_path / "a.db", engine=Ray(address=address))

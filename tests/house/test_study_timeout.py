@@ -89,7 +89,7 @@ def test_an_input_that_always_hangs_is_given_up_by_name_and_the_others_are_done(
     done = run_study(make_spec(texts), tmp_path / "study.db", engine=engine, timeout=LIMIT)
     assert not done.stopped
     assert list(done.status.failures) == [1]
-    assert "it took too long (no item was finished within 10 s)" in str(done.status.failures[1])
+    assert "it took too long (no item finished within 10 s)" in str(done.status.failures[1])
     found = digests(tmp_path / "study.db")
     # What the input sent before it hung is stored, and nothing of the others is missing.
     missing = truth.keys() - found.keys()
@@ -113,7 +113,7 @@ def test_a_method_that_hangs_loses_its_own_items_and_no_others(
     lines = (texts / "test_text.txt").read_text(encoding="utf-8").splitlines()
     hung = [index for index, line in enumerate(lines) if sum(line.encode()) % 2]
     assert hung
-    assert status.failures == dict.fromkeys(hung, "own: it took too long (no item was finished within 10 s)")
+    assert status.failures == dict.fromkeys(hung, "own: it took too long (no item finished within 10 s)")
     done = {method.name: method.n_done for method in status.methods}
     assert done == {"lime": 12, "own": 12 - 4 * len(hung), "occlusion": 12}
     (tmp_path / "hangs" / "a").unlink()
@@ -143,7 +143,7 @@ def test_a_worker_that_is_silent_for_too_long_is_given_up_after_its_tries(texts:
     (event,) = pool.run(lambda: False)
     assert event.input == 0  # type: ignore[union-attr]
     assert event.n_tries == 2  # type: ignore[union-attr]
-    assert event.reason == "it took too long (no item was finished within 0.01 s)"  # type: ignore[union-attr]
+    assert event.reason == "it took too long (no item finished within 0.01 s)"  # type: ignore[union-attr]
 
 
 def slow_outside_workers() -> Any:

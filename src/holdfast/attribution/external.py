@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.attribution.methods import Attribution, Numbers, bare_model, names_of, predicted
+from holdfast.attribution.methods import Attribution, Numbers, names_of, predicted
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.evaluation import evaluating
+from holdfast.evaluation import bare_model, evaluating
 from holdfast.types import MaskedModel
 from holdfast.validation import as_array, check_list, check_name, check_unpacked, check_whole, read_text, shown
 from holdfast.words import class_name
@@ -118,10 +118,10 @@ def from_shap(
     if has_classes and values.shape[-1] > 1:
         n_classes = values.shape[-1]
         if full is not None and len(full) != n_classes:
-            must = f"be of the model's {len(full)} classes"
+            must = f"have values for the {len(full)} classes of the model"
             raise InvalidValueError(argument="explanation", must=must, got=n_classes)
         if output is not None:
-            must = f"be left out for values of {n_classes} classes"
+            must = f"be left out when there are values for {n_classes} classes"
             raise InvalidTypeError(argument="output", must=must, got=shown(output))
         explained = predicted(full) if target is None and full is not None else target
         values = values[..., _check_index(explained, "target", n_classes)]
@@ -164,7 +164,7 @@ def from_captum(
     [0.2, 0.5]
     """
     if isinstance(attributions, tuple) and len(attributions) != 1:
-        raise InvalidValueError(argument="attributions", must="be of one input tensor", got=len(attributions))
+        raise InvalidValueError(argument="attributions", must="belong to one input tensor", got=len(attributions))
     tensor = attributions[0] if isinstance(attributions, tuple) else attributions
     maps = Maps.of(model, groups=groups, reduce=reduce)
     values = maps.reduced(_as_numbers(tensor, "attributions"), channels_first=True)
@@ -231,7 +231,9 @@ def _shap_values(explanation: Any, row: int | None, maps: Maps) -> tuple[Numbers
         is_table = numbers.ndim == 2 and not maps.fits(numbers)
         of_several = is_table and numbers.shape[1] == (maps.n_features or len(numbers))
     if row is None and of_several and len(numbers) > 1:
-        raise InvalidTypeError(argument="row", must=f"name one of the {len(numbers)} inputs explained", got="None")
+        raise InvalidTypeError(
+            argument="row", must=f"say which of the {len(numbers)} explained inputs to use", got="None"
+        )
     numbers = _one_row(numbers, row)
     return numbers, numbers.ndim in (2, 4) and not maps.fits(numbers)
 
@@ -278,11 +280,11 @@ def _single_output(
     if spoken_for is None and explained is not None and (explained > 0 or (n_classes or 2) > 2):
         spoken_for = explained
     if spoken_for is None or explained is None:
-        must = "be the class that values without an axis of classes speak for"
+        must = "say which class the values explain, as they have no axis of classes"
         hint = "It is 1 for XGBoost, LightGBM and other models of two classes. For a regression use `from_array`."
         raise InvalidTypeError(argument="output", must=must, got="None", hint=hint)
     if spoken_for != explained and n_classes != 2:
-        must, received = f"have the values of class {explained}", f"those of class {spoken_for}"
+        must, received = f"explain class {explained}", f"values for class {spoken_for}"
         hint = f"Take column {explained} of the explanation, or pass `target={spoken_for}`."
         raise InvalidValueError(argument="explanation", must=must, got=received, hint=hint)
     return (values if spoken_for == explained else -values), explained
@@ -322,13 +324,13 @@ class Maps:
         n_features = None if n_features is None else check_whole(n_features, "model.n_features", minimum=1)
         if known is None:
             return cls(None, n_features, reduce)
-        must = "hold the feature of each element, whole numbers from -1"
+        must = "give the feature of each element as a whole number from -1"
         array = as_array(known, "groups", must, kinds="iu")
         present = np.unique(array[array >= 0])
         if not len(present) or array.min() < -1 or not np.array_equal(present, np.arange(len(present))):
-            raise InvalidValueError(argument="groups", must=f"{must} with none left out", got=present.tolist()[:8])
+            raise InvalidValueError(argument="groups", must=f"{must}, without gaps", got=present.tolist()[:8])
         if n_features not in (None, len(present)):
-            must = f"name the model's {n_features} features"
+            must = f"have the {n_features} features of the model"
             raise InvalidValueError(argument="groups", must=must, got=len(present))
         return cls(array.astype(np.intp), len(present), reduce)
 
@@ -348,9 +350,9 @@ class Maps:
             return values
         if groups is None:
             wanted = "one number per feature" if self.n_features is None else f"{self.n_features} numbers"
-            must = f"be {wanted}, or a map with the `groups` of its elements"
+            must = f"be {wanted}, or a map together with `groups`"
             is_biased = self.n_features is not None and values.shape == (self.n_features + 1,)
-            hint = "Leave out the last, if it is the bias." if is_biased else None
+            hint = "If the last one is the bias, leave it out." if is_biased else None
             raise InvalidValueError(argument="scores", must=must, got=f"shape {values.shape}", hint=hint)
         first, last = values.shape[: groups.ndim] == groups.shape, values.shape[-groups.ndim :] == groups.shape
         # Channels come first in images (C, H, W), never in texts (T, d).
@@ -384,7 +386,7 @@ def _read_scores(path: Path) -> tuple[NDArray[Any], tuple[str, ...] | None]:
         return loaded, None
     names = list(loaded)
     if "scores" not in names and len(names) != 1:
-        must = f"be one array or one called 'scores', {path.name} has {', '.join(names) or 'none'}"
+        must = f"be a single array or one called 'scores'; {path.name} has {', '.join(names) or 'none'}"
         raise InvalidValueError(argument="scores", must=must)
     return loaded["scores" if "scores" in names else names[0]], None
 
@@ -405,7 +407,7 @@ def _naming_file(path: Path) -> Iterator[None]:
     except (OSError, InvalidValueError):
         raise
     except Exception as error:  # NumPy lets through whatever its parsers of headers and archives raise
-        message = f"must be numbers, {path.name} has something else: {error}"
+        message = f"must be numbers; {path.name} cannot be read: {error}"
         raise InvalidValueError(message, argument="scores") from error
 
 
@@ -418,7 +420,7 @@ def _read_csv(path: Path) -> tuple[NDArray[Any], tuple[str, ...] | None]:
     if rows and (indexed or not any(map(_is_number, rows[0]))):
         rows = rows[1:]
     if not rows:
-        raise InvalidValueError(argument="scores", must=f"be numbers, {path.name} has none")
+        raise InvalidValueError(argument="scores", must=f"be numbers; {path.name} has none")
     named = indexed or not all(_is_number(row[0]) for row in rows)
     names = tuple(row[0].strip() for row in rows) if named else None
     values = np.array([[float(cell) for cell in row[int(named) :]] for row in rows])

@@ -194,7 +194,7 @@ class Elements:
         """Read off a model with gradients; what is always shown is the same in both."""
         elements, groups = np.asarray(model.elements), np.asarray(model.groups)
         if groups.ndim == 0 or elements.shape[: groups.ndim] != groups.shape:
-            must = f"name the feature of each element along the leading axes of `model.elements` {elements.shape}"
+            must = f"match the leading axes of `model.elements` {elements.shape}"
             raise InvalidValueError(argument="model.groups", must=must, got=f"shape {groups.shape}")
         shown = elements.astype(np.float64)
         further_axes = [1] * (shown.ndim - groups.ndim)

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.attribution.external import add_up, full_scores, imported
-from holdfast.attribution.methods import Attribution, AttributionTask, Numbers, Scored, bare_model, predicted
+from holdfast.attribution.methods import Attribution, AttributionTask, Numbers, Scored, predicted
 from holdfast.errors import InvalidTypeError, InvalidValueError
+from holdfast.evaluation import bare_model
 from holdfast.types import MaskedModel, Masks
 from holdfast.validation import check_amount, check_name, check_size, is_number, shown
 
@@ -116,7 +117,7 @@ def from_lime(
     by_label = getattr(explanation, "local_exp", None)
     if not isinstance(by_label, dict) or not by_label:
         received = type(explanation).__name__
-        raise InvalidTypeError(argument="explanation", must="be an explanation of lime", got=received)
+        raise InvalidTypeError(argument="explanation", must="be an explanation from lime", got=received)
     full, n_calls = full_scores(model)
     label, pairs = _weights(explanation, by_label, target, full)
     weights = np.zeros(1 + max([int(i) for i, _ in pairs], default=0))
@@ -130,7 +131,7 @@ def from_lime(
     n_explained, elements = _elements(explanation, bare_model(model))
     n = n_explained if stated is None else int(stated)
     if n is None:
-        received = "None: the explanation does not tell"
+        received = "None: the explanation does not contain it"
         raise InvalidTypeError(argument="n_features", must="be given", got=received)
     if elements is not None:
         # A weight is shared among the model's features by the number of elements in common.
@@ -141,8 +142,8 @@ def from_lime(
         scores = np.zeros(n)
         np.add.at(scores, overlaps % n, weights[overlaps // n] * (counts / sizes[overlaps // n]))
     elif n_explained not in (None, n):
-        must, tool = f"have as many features as the model, {n}", "`mask_text`, `mask_image` or `mask_tabular`"
-        hint = f"Give lime the same input, and the model made by {tool}, which knows where its features are."
+        must, tool = f"have {n} features, as the model has", "`mask_text`, `mask_image` or `mask_tabular`"
+        hint = f"Give lime the same input, and bind the model with {tool}."
         raise InvalidValueError(argument="explanation", must=must, got=n_explained, hint=hint)
     elif len(weights) > n:
         must, received = f"be about features 0 to {n - 1}", f"feature {len(weights) - 1}"
@@ -193,7 +194,7 @@ def _elements(explanation: Any, model: Any) -> tuple[int | None, tuple[NDArray[n
     if segments is not None:
         groups: Any = getattr(model, "groups", None)
         if np.ndim(groups) == 2 and np.shape(segments) != np.shape(groups):
-            must = f"be of the image as the model sees it, {np.shape(groups)} pixels"
+            must = f"be about the image that the model sees, {np.shape(groups)} pixels"
             hint = "Give lime the image after resizing."
             raise InvalidValueError(argument="explanation", must=must, got=np.shape(segments), hint=hint)
         n_segments = int(np.max(segments)) + 1
@@ -204,8 +205,8 @@ def _elements(explanation: Any, model: Any) -> tuple[int | None, tuple[NDArray[n
             return n_words, None
         text, spans = located
         if words.raw_string() != text:
-            must = f"be of the model's text, {text[:40]!r}"
-            raise InvalidValueError(argument="explanation", must=must, got="another one")
+            must = f"be about the model's text, {text[:40]!r}"
+            raise InvalidValueError(argument="explanation", must=must, got="a different text")
         theirs, ours = np.full((2, len(text)), -1)
         for i in range(n_words):
             for start in words.string_position(i):

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from holdfast.agreement import SameSide, as_agreement, same_top_class
 from holdfast.certification.serialization import Value, frozen_numbers
 from holdfast.errors import ArgumentError, InvalidTypeError, InvalidValueError, MissingGradientsError
-from holdfast.evaluation import Evaluator, evaluating
+from holdfast.evaluation import Evaluator, bare_model, evaluating
 from holdfast.randomness import stream, stream_key
 from holdfast.terminal import Plotted
 from holdfast.types import Differentiable, Inspectable, MaskedModel, Masks, Outputs, Progress, Provenance, Rng
@@ -187,7 +187,7 @@ class Attribution(Plotted, Value, schema="holdfast.attribution"):
             return ""
         if self.errors.any():
             return f"standard errors up to {self.errors.max():.2g}"
-        return "exact" if self.details.get("exact", True) else "no error was seen"
+        return "exact" if self.details.get("exact", True) else "no error was observed"
 
     def explain(self) -> str:
         """What was asked, and what the scores do not say, in plain words."""
@@ -289,7 +289,7 @@ def attribute(
             takes = f"takes {', '.join(f'`{known}`' for known in own)}" if own else "takes no options of its own"
             near = did_you_mean(name, [*own, *inspect.signature(attribute).parameters])
             hint = f" {near}" if near else ""
-            raise InvalidTypeError(f"is no option of {resolved.name!r}, which {takes}.{hint}", argument=name)
+            raise InvalidTypeError(f"is not an option of {resolved.name!r}, which {takes}.{hint}", argument=name)
     budget = None if n_samples is None else check_whole(n_samples, "n_samples", minimum=1)
     judge = None if agree is None else as_agreement(agree)
     judge = judge if isinstance(judge, SameSide) else None
@@ -442,7 +442,7 @@ class AttributionTask:
             return 1
         sign = self._agree.explained(self._full[0])[1]
         if sign < 0 and self.method not in _LINEAR and not self.method.startswith("shapiq:"):
-            must = f"be another for {self.method!r}, which cannot explain that a score is low"
+            must = f"be different for {self.method!r}, which cannot explain a low score"
             raise InvalidValueError(argument="agree", must=must, got=f"{self._agree.name}")
         return sign
 
@@ -568,13 +568,6 @@ def check_needs(model: Any, method: str, needs: str | None = None) -> Any:
         message = f"needs {NEEDS[needs]}, got {lack}. 'lime', 'shap' and 'occlusion' need masks alone."
         raise MissingGradientsError(message, argument=f"method={method!r}")
     return bare_model(model)
-
-
-def bare_model(model: Any) -> Any:
-    """The model itself, whatever evaluators remember it."""
-    while isinstance(model, Evaluator):
-        model = model.model
-    return model
 
 
 def names_of(model: Any) -> tuple[str, ...] | None:

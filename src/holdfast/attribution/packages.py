@@ -128,7 +128,7 @@ def by_captum(kind: Any, task: AttributionTask, /, **options: Any) -> Scored:
     if task.n_samples is not None:
         budget = next((name for name in _BUDGETS if name in taken), None)
         if budget is None:
-            raise InvalidTypeError(f"is no option of {task.method!r}, which takes no budget.", argument="n_samples")
+            raise InvalidTypeError(f"is not an option of {task.method!r}, which takes no budget.", argument="n_samples")
         known[budget] = task.n_samples
     arguments = {name: value for name, value in known.items() if name in taken} | settings
     seed = int(stream(task.key, "attribution", task.method).integers(2**32))
@@ -187,7 +187,7 @@ def by_shapiq(kind: Any, task: AttributionTask, /, **options: Any) -> Scored:
         settings = {name: np.asarray(value) if isinstance(value, list) else value for name, value in options.items()}
         approximator = make(n=n, random_state=int(task.stream().integers(2**31)), **settings)
     elif approximator.n != n:
-        raise InvalidValueError(argument="method", must=f"be an approximator of {n} players", got=approximator.n)
+        raise InvalidValueError(argument="method", must=f"be an approximator for {n} players", got=approximator.n)
     task.evaluator.expect(budget)
     with _quiet():
         values = approximator.approximate(budget, game_of(task))

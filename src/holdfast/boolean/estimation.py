@@ -123,7 +123,7 @@ def estimate_coefficients(
         with quiet():
             half = float(width * np.float64(max(share, 1 - share) / deviation) ** len(subset))
         if not math.isfinite(2 * half):
-            must = f"be farther from 0 and 1 for a set of {len(subset)} features"
+            must = f"be further from 0 and 1 for a set of {len(subset)} features"
             raise InvalidValueError(argument="p", must=must, got=shown(p))
         value = float(((scores - middle) * characters[:, subset].prod(axis=1)).mean()) + (0 if subset else middle)
         estimates.append(Estimate(subset, value, Interval(value - half, value + half), float(sure), n_draws, key))
@@ -262,7 +262,7 @@ def low_degree_weights(
                 for chosen in combinations(range(k), size):
                     weights -= values[size][_ranks(layer[:, list(chosen)], layers[size])]
         if not np.isfinite(weights).all():
-            raise ModelError("Scores of the model must be small enough for finite weights in float64.")
+            raise ModelError("The scores of the model are too large: their weights overflow float64.")
         layers.append(layer)
         values.append(weights)
     subsets = tuple(np.flatnonzero(~mask)[layer] for layer in layers)
@@ -276,7 +276,7 @@ def _scores_within(evaluator: Evaluator, masks: Masks, target: int, low: float, 
     scores = scores_of(evaluator, masks, column)
     if scores.min() < low or scores.max() > high:
         must = f"must lie in `score_range` = ({low:g}, {high:g}), got {scores.min():g} to {scores.max():g}"
-        raise ModelError(f"Scores of class {column} {must}. The intervals rest on it.")
+        raise ModelError(f"Scores of class {column} {must}. The intervals depend on it.")
     return scores
 
 

@@ -99,7 +99,7 @@ def _apply(h: Any, means: Callable[[int], tuple[Table, Table]], basis: str, p: A
     """Replace each bit by its mean shift + scale·α_i, in the basis that ``h`` is written in."""
     known = check_name(basis, "basis", ("table", "fourier", "biased", "monotone"))
     if (known == "biased") != (p is not None):
-        raise InvalidTypeError(argument="p", must='be given for basis="biased" and for no other', got=shown(p))
+        raise InvalidTypeError(argument="p", must='be given for basis="biased" only', got=shown(p))
 
     def make(n: int) -> Matrices:
         shift, scale = means(n)

@@ -119,7 +119,7 @@ def _add_up(
         scale = countable.scoring.divisor * len(countable.fills)
         start = float(countable.base[min(column, len(countable.base) - 1)]) * len(countable.fills)
     else:
-        must = "be a row of a table whose classifier is a sum of trees with scores"
+        must = "be a table row with a classifier that sums the scores of trees"
         raise InvalidTypeError(argument="model", must=must, got=type(model).__name__)
     n_scores = trees[0][1].shape[1]
     if column >= n_scores:

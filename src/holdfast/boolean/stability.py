@@ -254,7 +254,7 @@ class _Scale:
         if margin is not None:
             return cls(within(margin).margin)
         if len(reference) == 1:
-            must = "be a number > 0 for a single score; only several have a top class"
+            must = "be a number > 0 for a single score, which has no top class"
             raise InvalidTypeError(argument="margin", must=must)
         winner = int(reference.argmax())
         with quiet():
@@ -262,8 +262,8 @@ class _Scale:
             leads = reference[winner] - rivals
             rounding = _ROUNDING * np.maximum(abs(reference[winner]), np.abs(rivals))
         if not (leads > rounding).all():
-            must = "have one top class at `selected`; the largest scores are equal there, but for rounding"
-            raise InvalidValueError(argument="h", must=must, hint="Give a `margin` instead.")
+            must = "have one top class at `selected`, where the largest scores are equal up to rounding"
+            raise InvalidValueError(argument="h", must=must, hint="Pass a `margin` instead.")
         return cls(leads, winner)
 
     def columns(self, scores: Table) -> Table:
@@ -276,7 +276,7 @@ class _Scale:
             return shares
         if self.winner is None:
             raise InvalidValueError(argument="margin", must="be large enough to divide the scores by", got=self.unit)
-        must = "have leads at `selected` that all its leads can be divided by in float64"
+        must = "have larger leads at `selected`: dividing by them overflows float64"
         raise InvalidValueError(argument="h", must=must, got=f"{self.unit.min():g} for the smallest")
 
     def size(self, moves: Table) -> Table:
@@ -304,7 +304,7 @@ def _agreed_by_distance(h: Any, selected: Any, margin: Any, agree: Any) -> tuple
     """How many masks at each distance from ``selected`` agree with it, and how many there are."""
     scores = _as_columns(reveal(h, selected))
     if margin is not None and agree is not None:
-        message = "and `agree` must not both be given; `margin` means `within(margin)`."
+        message = "and `agree` exclude each other; `margin` means `within(margin)`."
         raise InvalidTypeError(message, argument="margin")
     same = within(margin) if margin is not None else as_agreement("same_top_class" if agree is None else agree)
     m = len(scores).bit_length() - 1

@@ -169,7 +169,7 @@ def check_finite(result: Table, name: str) -> Table:
         # A finite sum has only finite terms; if it is not, the extremes tell.
         fine = np.isfinite(result.sum()) or np.isfinite([result.min(), result.max()]).all()
     if not fine:
-        raise InvalidValueError(argument=name, must="hold numbers small enough for a finite result in float64")
+        raise InvalidValueError(argument=name, must="hold smaller numbers: the result overflows float64")
     return result
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from holdfast.agreement import Agreement
 from holdfast.attribution.methods import Attribution
+from holdfast.calls import STEADY_BATCH_SIZE, asked_alone
 from holdfast.certification.question import Procedure, RunKeywords, asks, radii_asked
 from holdfast.certification.radius import decide_in_order
 from holdfast.certification.reexplain import make_explainer
@@ -29,7 +30,7 @@ from holdfast.certification.selector import (
 )
 from holdfast.completions import completions_of
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.evaluation import STEADY_BATCH_SIZE, Evaluator, asked_alone, evaluating
+from holdfast.evaluation import Evaluator, evaluating
 from holdfast.gathering import are_apart, open_questions, run_together
 from holdfast.plans import RateTest, rate_test
 from holdfast.randomness import is_canonical, stream, stream_key
@@ -202,7 +203,7 @@ def calibrate(
     flags = {"per_class": per_class, "absolute": absolute, "consistent": consistent}
     per_class, absolute, consistent = (check_flag(flag, name) for name, flag in flags.items())
     if is_canonical(keywords.get("rng")):
-        must = "be a seed, a generator or None: a calibration has no key of its own"
+        must = "be a seed, a generator or None: a calibration has no canonical seed"
         raise InvalidValueError(argument="rng", must=must, got="'canonical'")
     models = _check_inputs(inputs, goal)
     n_completions = completions_of(models[0])
@@ -213,7 +214,7 @@ def calibrate(
     asked = {"radii": radii, "agree": agree, "neighborhood": neighborhood}
     procedure = Procedure.check(calibrate, "calibrate", keywords, **asked)
     if getattr(procedure.question.agree, "errors", None) is not None:
-        must = "have no `errors` here: what people labelled is about one rate, of one explanation"
+        must = "have no `errors` here: they apply to a single rate of a single explanation"
         raise InvalidValueError(argument="agree", must=must, got=procedure.question.agree.name)
     explain, method_name = _make_explain(models, method, {} if options is None else options)
     tests = InputTests(
@@ -326,7 +327,7 @@ class InputTests:
                 self.n_calls += evaluator.n_calls
                 prediction = prediction_of(output, agree, evaluator.classes)
             if isinstance(prediction[0], float):
-                must = "be False for a model that gives numbers and no classes"
+                must = "be False for a model that returns numbers instead of classes"
                 raise InvalidValueError(argument="per_class", must=must, got="True")
             members.setdefault(prediction, []).append(i)
         return dict(sorted(members.items(), key=lambda entry: (str(type(entry[0][0])), entry[0][0])))
@@ -378,7 +379,7 @@ class InputTests:
     def _check_kind(self, evaluator: Evaluator) -> None:
         """Raise, before its first call, if an input's kind is not the first's, or the distribution does not fit it."""
         if (completions_of(evaluator) is None) != (completions_of(self._models[0]) is None):
-            must = "all draw what is hidden, or none of them"
+            must = "either all have random fills or all have fixed ones"
             raise InvalidValueError(argument="inputs", must=must, got="both kinds")
         question = self._procedure.question
         radius = question.radii[0] if self._has_radius else None
@@ -405,10 +406,10 @@ def _make_explain(models: Sequence[MaskedModel], method: Any, options: Any) -> t
             raise TypeError
         json.dumps(dict(options), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidTypeError(argument="options", must="be numbers and texts by name", got=shown(options)) from error
+        raise InvalidTypeError(argument="options", must="map names to numbers and texts", got=shown(options)) from error
     taken = [name for name in ("model", "method", "rng") if name in options]
     if taken:
-        must = f"leave out `{taken[0]}`: `calibrate` gives it itself, to each input its own"
+        must = f"leave out `{taken[0]}`, which `calibrate` sets for each input"
         raise InvalidTypeError(argument="options", must=must, got=shown(options))
     if not isinstance(method, (list, tuple, np.ndarray)):
         explainer = make_explainer(method, dict(options))
@@ -421,7 +422,7 @@ def _make_explain(models: Sequence[MaskedModel], method: Any, options: Any) -> t
 
         return explain, method if isinstance(method, str) else str(getattr(method, "__name__", "own method"))
     if options:
-        raise InvalidValueError(argument="options", must="be left out where scores are given", got=shown(options))
+        raise InvalidValueError(argument="options", must="be left out if you pass scores", got=shown(options))
     if len(method) != len(models):
         must = f"be one attribution per input: there are {len(models)}"
         raise InvalidValueError(argument="method", must=must, got=len(method))
@@ -436,7 +437,7 @@ def _make_explain(models: Sequence[MaskedModel], method: Any, options: Any) -> t
 
 def _check_inputs(inputs: Any, goal: CalibrationGoal) -> Sequence[MaskedModel]:
     """Enough masked models to give the guarantee at all."""
-    must = "be masked models, such as those of `bind`"
+    must = "be masked models, such as `bind` returns"
     models = inputs if isinstance(inputs, Sequence) and not isinstance(inputs, str) else None
     models = check_list(inputs, "inputs", must) if models is None else models
     if isinstance(models, (list, tuple)):

@@ -285,7 +285,7 @@ def certify_citations(
         must = "have passages as features: citations are numbers of passages"
         raise InvalidValueError(argument="context", must=must, got=features)
     if "neighborhood" in keywords:
-        must = "be left out: citations are asked about both ways"
+        must = "be left out: citations are tested by additions and by removals"
         raise InvalidValueError(argument="neighborhood", must=must, got=shown(keywords["neighborhood"]))
     reach = None if radius is None else check_whole(radius, "radius")
     check_flag(witness, "witness")
@@ -299,7 +299,7 @@ def certify_citations(
         if answer is None:  # what the model says of everything, fixed before any draw
             answer = shared(np.ones((1, shared.n_features), dtype=bool))[0]
         if not str(answer).strip():
-            raise ModelError("The model's answer to the whole context is empty. Does `max_tokens` leave room for it?")
+            raise ModelError("The model's answer to the whole context is empty. Raise `max_tokens` if it was cut off.")
         options: dict[str, Any] = {
             **keywords,
             "agree": agree,

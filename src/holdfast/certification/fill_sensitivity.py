@@ -206,13 +206,17 @@ def fill_sensitivity(
     check_whole(radius, "radius")
     keywords["rng"] = stream_key(keywords.get("rng"))  # the same draws for every fill
     if not callable(bind):
-        raise InvalidTypeError(argument="bind", must="be a function fill → masked model", got=type(bind).__name__)
+        raise InvalidTypeError(
+            argument="bind", must="be a function from a fill to a masked model", got=type(bind).__name__
+        )
     if isinstance(fills, Mapping):
         pairs = list(fills.items())
         if not all(isinstance(name, str) for name, _ in pairs):
             raise InvalidTypeError(argument="fills", must="have texts for names", got=shown(list(fills)))
     else:
-        pairs = [(None, fill) for fill in check_list(fills, "fills", "be a list of fills or a mapping name → fill")]
+        pairs = [
+            (None, fill) for fill in check_list(fills, "fills", "be a list of fills, or a mapping from names to fills")
+        ]
     if not pairs:
         raise InvalidValueError(argument="fills", must="have at least one fill", got="none")
     # Every model is bound and checked before the first is called.
@@ -226,8 +230,8 @@ def fill_sensitivity(
             got, hint = f"{shown(label)} twice", "Map names to fills."
             raise InvalidValueError(argument="fills", must="have distinct names", got=got, hint=hint)
         if completions_of(model) is not None:
-            must = "hide features in one way each: one that is drawn keeps the prediction of the full input"
-            hint = "Certify it by itself: its rate is about another question."
+            must = "be fixed, not random: random fills keep the prediction of the full input"
+            hint = "Certify it on its own: its rate answers another question."
             raise InvalidValueError(argument="fills", must=must, got=shown(label), hint=hint)
         models[label] = model
     mask = check_selection(selected, "selected", next(iter(models.values())))

@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.bounds import BettingRounds, Interval, check_counts, chernoff
+from holdfast.calls import STEADY_BATCH_SIZE
 from holdfast.certification.allocation import Floats, allocate
 from holdfast.certification.question import Procedure, own_terms
 from holdfast.certification.reference import Reference, asks_together, reference_masks
@@ -41,7 +42,7 @@ from holdfast.certification.serialization import Value, make_frame
 from holdfast.completions import completions_of
 from holdfast.distributions.distribution import Bernoulli, Distribution
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.evaluation import STEADY_BATCH_SIZE, Evaluator
+from holdfast.evaluation import Evaluator
 from holdfast.gathering import are_apart, open_questions, run_together
 from holdfast.randomness import is_canonical
 from holdfast.terminal import Plotted, as_progress
@@ -92,7 +93,7 @@ class MeanRate(NamedTuple):
             f"How often is the prediction kept at radius {self.radius}, on average?",
             f"For exactly these inputs, the mean of the true rates lies in {shares(self.interval)}.",
             f"For all inputs such as these, it lies in {shares(self.population)}, if these were drawn independently.",
-            "How sure that is, and what it cost, is said by the curve that this is a part of.",
+            "The whole curve states its confidence and cost.",
             ON_ITS_OWN,
             _NO_INPUT,
             NOT_RIGHT,
@@ -302,14 +303,14 @@ def mean_curve(
         if not callable(function):
             raise InvalidTypeError(argument="subjects", must=must, got=shown(function))
     if memory is not None and (rng is None or not isinstance(memory, MutableMapping)):
-        must = "be a mapping such as a dict, and `rng` then a number that can be repeated"
+        must = "be a mapping such as a dict, together with a fixed seed as `rng`"
         raise InvalidTypeError(argument="memory", must=must)
     half = float(check_share(half_width, "half_width"))
     keywords = {"confidence": confidence, "agree": agree, "neighborhood": neighborhood, "batch_size": batch_size}
     fixed = {"radii": radii, "simultaneous": simultaneous, "check_determinism": False}
     keywords["progress"] = False  # of single inputs
     if is_canonical(rng):
-        must = "be a seed, a generator or None: a mean over inputs has no key of its own"
+        must = "be a seed, a generator or None: a mean over inputs has no canonical seed"
         raise InvalidValueError(argument="rng", must=must, got=shown(rng))
     procedure = Procedure.check(mean_curve, "mean", keywords | {"rng": rng}, **fixed)
     question = procedure.question
@@ -355,7 +356,7 @@ def mean_curve(
 def check_mean_distribution(distribution: Distribution, name: str = "neighborhood") -> None:
     """Raise unless masks that change equally many features are equally likely, and any number of them may change."""
     if distribution.rings is None or (isinstance(distribution, Bernoulli) and distribution.probability in (0, 1)):
-        must = "be one whose masks of a size are equally likely, such as 'additions' or 'bernoulli(0.3)', for a mean"
+        must = "draw masks of one size equally often, such as 'additions' or 'bernoulli(0.3)', for a mean"
         raise InvalidValueError(argument=name, must=must, got=distribution.name)
 
 

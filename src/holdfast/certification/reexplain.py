@@ -287,7 +287,7 @@ def make_explainer(method: Any, options: dict[str, Any]) -> Callable[[Evaluator,
     """How a method explains a model with a key: one of ours by name, or a function of (model, seed)."""
     options_set = sorted(name for name, value in options.items() if value is not None)
     if callable(method) and options_set:
-        raise InvalidTypeError(argument="method", must="take its options itself if it is a function", got=options_set)
+        raise InvalidTypeError(argument="method", must="set its own options if it is a function", got=options_set)
     if not callable(method):
         name = resolve_method(method).name
         return lambda model, key: attribute(model, name, rng=key, **options)

@@ -158,7 +158,7 @@ class Selector(Value, schema="holdfast.selector"):
                 check_whole(getattr(self, name), name, minimum=least)
         goal = CalibrationGoal.check(self.guarantee, self.share, self.level, self.confidence)
         if (self.confidence is None) is (self.guarantee == "new inputs"):
-            raise InvalidValueError(argument="confidence", must="be given for 'new inputs' alone")
+            raise InvalidValueError(argument="confidence", must="be given for 'new inputs' only")
         if (self.max_draws is None) is not (self.level == 0):
             raise InvalidValueError(argument="max_draws", must="be given unless `level` is 0", got=self.max_draws)
         order = list(self.cuts) if self.by == "threshold" else [-cut for cut in self.cuts]
@@ -201,13 +201,13 @@ class Selector(Value, schema="holdfast.selector"):
     def cut_for(self, prediction: Any = None) -> float | None:
         """The size, fraction or threshold for inputs of a predicted class; None if all features are to be selected."""
         if self.is_per_class and prediction is None:
-            must = "be given, the class predicted for the full input: sizes are per class"
+            must = "be the class predicted for the full input: sizes are per class"
             raise InvalidValueError(argument="prediction", must=must)
         if not self.is_per_class:
             return self.groups[0].cut
         label = None if isinstance(prediction, str) else str(prediction)
         if label in (self.classes or ()) and (self.classes or ()).index(label) != prediction:
-            must = f"be {label!r} in quotes for the class of that name: numbers count classes from 0"
+            must = f"be {label!r} in quotes to name that class: plain numbers count classes from 0"
             raise InvalidValueError(argument="prediction", must=must, got=shown(prediction))
         same = [group for group in self.groups if group.prediction == prediction]
         named = [group for group in self.groups if isinstance(prediction, str) and group.prediction_name == prediction]
@@ -216,7 +216,7 @@ class Selector(Value, schema="holdfast.selector"):
             must = (
                 "be the name of a class of the model"
                 if names
-                else "be as the model returns it: its classes have no names"
+                else "be a label as the model returns it: its classes have no names"
             )
             hint = did_you_mean(prediction, list(names))
             raise InvalidValueError(argument="prediction", must=must, got=shown(prediction), hint=hint)

@@ -82,7 +82,7 @@ class Value(Shown):
             str(value)
             value.to_json()
         except _UNTRUE as error:
-            raise InvalidValueError(f"is not a true {value.schema}: {error!r}", argument="text") from error
+            raise InvalidValueError(f"is not a valid {value.schema}: {error!r}", argument="text") from error
         return value
 
     def check(self) -> None:
@@ -100,11 +100,11 @@ def from_any_json(text: str) -> Value:
     try:
         schema = json.loads(text).get("schema")
     except (TypeError, ValueError, RecursionError, AttributeError) as error:
-        raise InvalidValueError(f"it is no JSON of holdfast: {error}") from error
+        raise InvalidValueError(f"it is not JSON written by holdfast: {error}") from error
     for module in (*_MODULES, "witness"):
         import_module(f"holdfast.{module}")  # each makes its own results known
     if not isinstance(schema, str) or schema not in _KINDS:
-        raise InvalidValueError(f"its `schema` must be one of holdfast's, got {schema!r}.")
+        raise InvalidValueError(f"its `schema` must be a schema of holdfast, got {schema!r}.")
     return _KINDS[schema].from_json(text)
 
 
@@ -114,7 +114,7 @@ def read_object(text: str) -> dict[str, Any]:
     def known(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         for name, n in Counter(name for name, _ in pairs).items():
             if n > 1:
-                raise ValueError(f"{name!r} comes twice")
+                raise ValueError(f"{name!r} appears twice")
         return dict(pairs)
 
     data = json.loads(text, object_pairs_hook=known)
@@ -197,7 +197,7 @@ def _build(kind: type[_Kind], data: dict[str, Any]) -> _Kind:
         value = kind(**parts)
         value.check()
     except _UNTRUE as error:
-        raise InvalidValueError(f"is not a true {kind.schema}: {error}", argument="text") from error
+        raise InvalidValueError(f"is not a valid {kind.schema}: {error}", argument="text") from error
     return value
 
 

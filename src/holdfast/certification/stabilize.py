@@ -268,7 +268,7 @@ def stabilize(
             checked = replace(procedure, check_determinism=procedure.check_determinism and len(trail) == 1)
             kept = Reference(evaluator, mask, checked)
             if not trail and given is not None and not kept.consistent:
-                must, got = "be what the full input gives", f"{shown(given)}, which it does not"
+                must, got = "be the prediction of the full input", f"{shown(given)}, which differs"
                 raise InvalidValueError(argument="reference", must=must, got=got)
             step = decide_in_order(radii, test, evaluator, kept, procedure)[0]
             certificate = make_radius_certificate(kept, [step], test, procedure)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.agreement import Agreement
-from holdfast.evaluation import Evaluator
+from holdfast.evaluation import Evaluator, bare_model
 from holdfast.exact.countable import Countable, Counts, NearestChange
 from holdfast.exact.ensembles import TreeEnsemble
 from holdfast.neighborhood import NEIGHBORHOODS
@@ -41,9 +41,7 @@ class Structure:
     """
 
     def __init__(self, evaluator: Evaluator) -> None:
-        self._evaluator, self._model = evaluator, evaluator.model
-        while isinstance(self._model, Evaluator):
-            self._model = self._model.model
+        self._evaluator, self._model = evaluator, bare_model(evaluator)
         # A model says which module can read it: that one may know frameworks, which have no place here.
         self._reader = getattr(self._model, "structure_reader", None)
         self._faithful: dict[tuple[str, bytes], bool] = {}
@@ -54,7 +52,8 @@ class Structure:
         if self._evaluator.n_features > MOST_COUNTED:
             return None
         if not isinstance(self._reader, str):
-            return self._model if isinstance(self._model, Countable) else None
+            is_countable = hasattr(self._model, "nearest_change") and isinstance(self._model, Countable)
+            return self._model if is_countable else None
         countable: Countable | None = import_module(self._reader).read_structure(self._evaluator)
         return countable
 

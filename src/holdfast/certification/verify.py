@@ -138,7 +138,7 @@ class Recheck(Value, schema="holdfast.recheck"):
         """That the result is about another model, input or masking; empty if the fingerprints are equal or unknown."""
         differing = [path for path, before, now in _pairs(self.stated, self.repeated) if None not in (before, now)]
         others = [name for name in _FINGERPRINTS if any(path.endswith(f"provenance.{name}") for path in differing)]
-        return f"the result is about another {' and another '.join(others)}" if others else ""
+        return f"the result is about a different {' and a different '.join(others)}" if others else ""
 
     def __str__(self) -> str:
         if self._replaced:
@@ -167,7 +167,7 @@ class Recheck(Value, schema="holdfast.recheck"):
             said.append("Another model, input, fill or version also makes results differ.")
         elif self.is_random:
             said.append("Random answers do not repeat, so two samples were compared.")
-            said.append("Each may miss its rate: a true result can fail, and one that is nearly true can pass.")
+            said.append("Either sample may miss the true rate: a true result can fail, and a nearly true one can pass.")
         else:
             said.append("Yes: every field that is stated is what the question gives now.")
         if self.not_identified:
@@ -198,9 +198,9 @@ def _contradictions(stated: Any, repeated: Any) -> Iterator[str]:
         answers = {step.radius: step.answer for step in repeated.trail}
         for step in stated.trail:
             if step.answer and not answers.get(step.radius):
-                words = {False: "is refuted", None: "could not be told"}[answers.get(step.radius)]
+                words = {False: "is refuted", None: "stays undecided"}[answers.get(step.radius)]
                 words = words if step.radius in answers else "was not reached"
-                yield f"radius {step.radius} is stated as certified and {words} when asked again"
+                yield f"radius {step.radius} is stated as certified, but {words} when tested again"
     else:
         pair = [(result.n_agreed, result.n_evaluated) for result in (stated, repeated)]
         if isinstance(stated, Certificate):
@@ -209,7 +209,8 @@ def _contradictions(stated: Any, repeated: Any) -> Iterator[str]:
             first, second = (anytime_interval(*counts, confidence=1 - _RISK_OF_SAMPLES / 2) for counts in pair)
         if first.high < second.low or second.high < first.low:
             (agreed, drawn), (again, anew) = pair
-            yield f"{agreed} of {drawn} agreed as stated at radius {stated.effective_radius}, and {again} of {anew} now"
+            counts = f"{agreed} of {drawn} agreed in the file, but {again} of {anew} now"
+            yield f"{counts}, at radius {stated.effective_radius}"
 
 
 def differences(stated: Value, repeated: Value) -> tuple[str, ...]:
@@ -221,7 +222,7 @@ def _in_words(name: str, before: Any, now: Any) -> str:
     """One difference; long values are cut."""
     texts = [json.dumps(value, ensure_ascii=False) for value in (before, now)]
     stated, is_now = (text if len(text) <= 60 else text[:57] + "…" for text in texts)
-    return f"{name} is stated as {stated} and is {is_now}"
+    return f"{name} is {stated} in the file, but {is_now} now"
 
 
 def _pairs(before: Any, now: Any, path: str = "", *, every: bool = False) -> Iterator[tuple[str, Any, Any]]:
@@ -300,7 +301,7 @@ def recheck(
         notes: tuple[str, ...] = ()
         if isinstance(result, Witness):
             again: Value = repeat_witness(evaluator, result, agree=result.agree if agree is None else agree, **own)
-            costs, notes = False, ("The number of model calls is as the file gives it: it depends on the budget.",)
+            costs, notes = False, ("The number of model calls was not checked: it depends on the budget.",)
         else:
             again = _score_again(evaluator, result, own)
             # Gradients are as many as are needed, which may have taken several attempts.
@@ -314,7 +315,7 @@ def recheck(
     options["neighborhood"] = first.neighborhood if neighborhood is None else neighborhood
     if first.answers == "random":
         if getattr(first, "rate_kind", "uniform") in WORST or isinstance(result, Comparison):
-            must = "be about one rate where answers are random: which is the worst, or the best, differs by sample"
+            must = "state a single rate if answers are random: the worst or best one differs between samples"
             raise InvalidValueError(argument="result", must=must)
         # Other draws: an endpoint's cache would only repeat what it holds.
         key = stream_key(stream(first.rng_key, "asked again"))
@@ -325,7 +326,7 @@ def recheck(
         try:
             options["agree"] = as_agreement(first.agree if agree is None else agree)
         except InvalidValueError as error:
-            must = f"be given: the result was judged by {first.agree!r}"
+            must = f"be {first.agree!r}, which judged the result"
             raise InvalidValueError(argument="agree", must=must) from error
         if first.judge_errors is not None and agree is None:
             options["agree"] = judge(options["agree"], errors=first.judge_errors)
@@ -365,10 +366,10 @@ def recheck(
 def _score_again(model: Evaluator, stated: Attribution, options: dict[str, Any]) -> Attribution:
     """The same method with the same settings; numbers that agree but for rounding are as they are stated."""
     if stated.method not in METHODS and stated.method.partition(":")[0] not in SCHEMES:
-        must = f"come from one of {', '.join(METHODS)}: others cannot be asked again"
+        must = f"come from one of {', '.join(METHODS)}: other methods cannot be repeated"
         raise InvalidValueError(argument="result", must=must, got=repr(stated.method))
     if names := stated.details.get("not_stored"):
-        must = f"be of settings that can be stored: {', '.join(names)} of {stated.method!r} cannot"
+        must = f"have settings that a file can store; {', '.join(names)} of {stated.method!r} cannot be stored"
         raise InvalidValueError(argument="result", must=must)
     known = resolve_method(stated.method).options
     own = [name for name in stated.details if name not in ("n_samples", "seed")] if known is None else known
@@ -425,8 +426,8 @@ def _recheck_citations(model: Evaluator, stated: CitationCertificate, **options:
 def _recheck_selector(inputs: Any, stated: Selector, agree: Any, method: Any, options: dict[str, Any]) -> Recheck:
     """The whole calibration again, with the same key."""
     if method is None and not stated.has_named_method:
-        must = f"be given: the explanations were made by {stated.method!r}"
-        hint = "Use `hf.recheck(inputs, selector, method=…)` in Python, with what made them."
+        must = f"be {stated.method!r}, which made the explanations"
+        hint = "Pass it in Python: `hf.recheck(inputs, selector, method=…)`."
         raise InvalidValueError(argument="method", must=must, hint=hint)
     names = ("radius", "min_rate", "share", "guarantee", "level", "max_draws", "absolute")
     options |= {name: getattr(stated, name) for name in names} | {"rng": stated.rng_key}
@@ -441,8 +442,8 @@ def _recheck_selector(inputs: Any, stated: Selector, agree: Any, method: Any, op
     except InvalidValueError as error:
         raise InvalidValueError(argument="agree", must=f"be given: stability was judged by {stated.agree!r}") from error
     repeated = calibrate(inputs, stated.method if method is None else method, options=dict(stated.options), **options)
-    notes = () if method is None else ("The name of the method is as the file gives it.",)
-    notes = (*notes, "Which inputs calibrated it, and which question was asked, its maker could choose.")
+    notes = () if method is None else ("The name of the method was not checked.",)
+    notes = (*notes, "Whoever made the file could choose the calibration inputs and the question.")
     again = replace(repeated, method=stated.method)
     return Recheck(stated, again, None, stated.rng_key, True, notes, smallest_margins=())
 
@@ -502,7 +503,7 @@ def _ask_again(model: Evaluator, stated: Any, options: dict[str, Any]) -> Any:
         return certify_radii(model, first.selected, radii=stated.radii, **options)
     if first.draws != "single":
         whole = {"pooled": "curve", "paired": "comparison"}[first.draws]
-        raise InvalidValueError(argument="result", must=f"be the whole {whole} that this certificate is a part of")
+        raise InvalidValueError(argument="result", must=f"be the whole {whole} that contains this certificate")
     return certify(model, first.selected, radius=first.radius, **options)
 
 
@@ -522,10 +523,10 @@ def _has_drawn(result: Any) -> bool:
 def _check_distribution(first: Any, neighborhood: Any) -> None:
     """Raise unless what drew the masks is known: by its name, or as the object of the user's that has that name."""
     if neighborhood is None and first.neighborhood.startswith(OWN):
-        must = f"be given: the masks were drawn by {first.neighborhood.removeprefix(OWN)!r}, which no file holds"
+        must = f"be {first.neighborhood.removeprefix(OWN)!r}, which drew the masks and is not in the file"
         raise InvalidValueError(argument="neighborhood", must=must)
     if neighborhood is not None and as_neighborhood(neighborhood).name != first.neighborhood:
-        must, got = f"be that of the result, {first.neighborhood!r}", as_neighborhood(neighborhood).name
+        must, got = f"be {first.neighborhood!r}, as in the result", as_neighborhood(neighborhood).name
         raise InvalidValueError(argument="neighborhood", must=must, got=shown(got))
 
 
@@ -562,13 +563,13 @@ def _notes(result: Any) -> Iterator[str]:
     first = _first(result)
     design = getattr(first, "design", None)
     if design is not None and first.plan != "hoeffding" and design not in set(shipped_designs().values()):
-        yield "Its rules of stopping do not ship with holdfast: they were searched for here, with the same outcome."
+        yield "Its stopping design does not ship with holdfast; searching for it again gave the same one."
     max_draws = getattr(first, "max_draws", None)
     if max_draws is not None and max_draws != rate_test(first.min_rate, first.confidence).max_draws:
-        yield f"Its maker chose at most {max_draws} draws per radius, which is not the default."
+        yield f"Whoever made the file chose at most {max_draws} draws per radius, which is not the default."
     if isinstance(result, StableSelection):
-        yield "The name of the method is as the file gives it: what is confirmed is the ranking."
+        yield "The ranking was confirmed; the name of the method was not checked."
     if first.judge_errors is not None:
-        yield "The errors of the judge are as the file gives them: what people labelled is not in it."
+        yield "The errors of the judge were not checked: the file does not hold the human labels."
     if first.n_repeated == 0 and first.answers == "fixed":
         yield "No row was repeated: the model is assumed to be deterministic."

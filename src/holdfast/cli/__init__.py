@@ -18,8 +18,8 @@ _COMMANDS = {
     "demo": ("demo", "study the bundled models and write a report, in three minutes"),
     "explain": ("single", "score how much each feature of an input matters"),
     "certify": ("single", "certify one explanation of one image, text, table row or context"),
-    "curve": ("single", "certify it at several radii"),
-    "radius": ("single", "find the radius up to which it is stable enough"),
+    "curve": ("single", "certify one explanation at several radii"),
+    "radius": ("single", "find the radius up to which an explanation is stable enough"),
     "witness": ("single", "find the fewest features that change the prediction"),
     "compare": ("single", "compare the stability of several explanations of one input"),
     "citations": ("single", "certify whether an answer rests on the passages that it cites"),
@@ -70,9 +70,7 @@ class SearchNotice:
     def __call__(self, done: int, total: int) -> None:
         if self._bar is None and done < total:
             self._bar = TerminalBar(what="steps")
-            print(
-                "Searching for a stopping design, once; it is stored for the next time. Ctrl-C stops.", file=sys.stderr
-            )
+            print("Searching for a stopping design; it is stored for the next time. Ctrl-C stops.", file=sys.stderr)
         if self._bar is not None and sys.stderr.isatty():
             self._bar(done, total)
         if done >= total:

@@ -19,7 +19,7 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
         "the bundled models; each is loaded when you open it."
     )
     parser.epilog = (
-        "The printed address holds a token: only who has it can use the page, and only from this machine. "
+        "The printed address holds a token: only those who have it can use the page, and only from this machine. "
         "Ctrl-C stops the server.\n"
         "Examples: holdfast explore --open · holdfast explore --model hf:my-vit --data images:photos --port 8765 · "
         "holdfast explore --model openai:http://127.0.0.1:8000/v1#qwen3 --data contexts:qa.jsonl --set cache=answers.db"

@@ -131,7 +131,7 @@ class Parser(argparse.ArgumentParser):
         options, unknown = super().parse_known_args(words, namespace)
         for action in self._actions:
             if type(action) is argparse._StoreAction and sum(word in action.option_strings for word in named) > 1:
-                self.error(f"{action.option_strings[0]} must be given once.")
+                self.error(f"{action.option_strings[0]} may be given only once.")
         if unknown:
             self._refuse(unknown)
         own = {
@@ -146,7 +146,7 @@ class Parser(argparse.ArgumentParser):
         word, *rest = unknown
         known = self._option_string_actions
         near = [name for word in unknown for name in difflib.get_close_matches(word, known, n=1, cutoff=0.7)]
-        advice = f"Did you mean {near[0]}?" if near else f"`{self.prog} --help` lists those there are."
+        advice = f"Did you mean {near[0]}?" if near else f"See `{self.prog} --help`."
         if (name := word.lstrip("-").replace("-", "_")) in (self.settings or ()):
             advice = f"Write --set {name}={rest[0] if rest else 'VALUE'}."
         self.error(f"unrecognized arguments: {' '.join(unknown)}. {advice}")
@@ -154,8 +154,8 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             near = difflib.get_close_matches(str(value), list(action.choices), n=1, cutoff=0.5)
-            advice = f"Did you mean {near[0]}?" if near else f"There are {', '.join(action.choices)}."
-            self.error(f"there is no command {value!r}. {advice}")
+            advice = f"Did you mean {near[0]}?" if near else f"Commands: {', '.join(action.choices)}."
+            self.error(f"unknown command {value!r}. {advice}")
 
 
 class SetAction(argparse.Action):
@@ -170,11 +170,11 @@ class SetAction(argparse.Action):
             raise argparse.ArgumentError(self, f"must look like {next(iter(known), 'name')}=VALUE, got {values!r}")
         if name not in known and "*" not in known:
             near = difflib.get_close_matches(name, known, n=1)
-            advice = f"Did you mean {near[0]}?" if near else f"It takes {', '.join(known)}."
+            advice = f"Did you mean {near[0]}?" if near else f"Settings: {', '.join(known)}."
             raise argparse.ArgumentError(self, f"has no setting {name!r} here. {advice}")
         settings = dict(getattr(options, self.dest) or {})
         if name in settings and name != "trusted":
-            raise argparse.ArgumentError(self, f"must set {name} once, got it twice")
+            raise argparse.ArgumentError(self, f"sets {name} twice; set it once")
         value: Any = [*settings.get(name, []), word] if name == "trusted" else word
         if name not in _TEXTS:
             # A number, a truth value or a list in brackets where the word is one; the library checks it.
@@ -222,8 +222,8 @@ def add_features(parser: argparse.ArgumentParser) -> None:
 def add_trust(parser: argparse.ArgumentParser) -> None:
     """What the model that a file names may do besides being read from this machine."""
     purpose = (
-        "allow the model that the file names to run code (python:), to download (hf:), to use the network with your "
-        "API key (openai:), or to create a type (skops:): code, download, network or the type; may be repeated"
+        "let the model in the file run code (python:), download (hf:), use the network with your API key (openai:), "
+        "or create a type (skops:): code, download, network or the type; may be repeated"
     )
     parser.add_argument("--trust", action="append", default=[], metavar="WHAT", help=purpose)
 
@@ -300,9 +300,11 @@ def file_message(error: OSError) -> str:
         return f"No such file: {str(path)!r}." if path.parent.is_dir() else f"No such folder: {str(path.parent)!r}."
     if isinstance(error, (FileExistsError, NotADirectoryError)):
         file = next((place for place in (path, *path.parents) if place.is_file()), None)
-        return f"{str(path)!r} already exists." if file is None else f"{str(file)!r} must be a folder, and is a file."
+        return (
+            f"{str(path)!r} already exists." if file is None else f"{str(file)!r} must be a folder, but it is a file."
+        )
     if isinstance(error, IsADirectoryError):
-        return f"{str(path)!r} must be a file, and is a folder."
+        return f"{str(path)!r} must be a file, but it is a folder."
     return f"{error.strerror}: {str(path)!r}."
 
 

@@ -27,8 +27,8 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
         "(SVG, PNG) and a paragraph of findings into its folder."
     )
     parser.epilog = (
-        "Ctrl-C finishes an item that has begun (q1, q2, q3, topk, mus-by); a second Ctrl-C stops at once. The same "
-        "command continues from what is stored: items of studies, and q4 by 25 inputs. Other experiments start again.\n"
+        "Ctrl-C finishes the current item (q1, q2, q3, topk, mus-by); a second Ctrl-C stops at once. The same "
+        "command continues from what is stored: items of studies, and q4 by 25 inputs. Other experiments start anew.\n"
         "Examples: holdfast reproduce q1 · holdfast reproduce all --workers 2 · "
         "holdfast reproduce q2 --model hf:my-vit --data images:photos --n 100\n"
         "Exit codes: 0 done, 1 stopped, 3 error, 130 interrupted at once."
@@ -75,8 +75,8 @@ def run(options: argparse.Namespace) -> int:
         print("\n".join(f"{experiment.id:<{width}}  {experiment.shows}" for experiment in EXPERIMENTS))
         return EXIT_OK
     if "list" in options.ids:
-        raise InvalidValueError(argument="list", must="stand alone: holdfast reproduce list")
-    newline, kept = after_bar(), "The same command begins again."
+        raise InvalidValueError(argument="list", must="be the only name: holdfast reproduce list")
+    newline, kept = after_bar(), "The same command starts again."
     radii = None if options.radii is None else tuple(sorted(options.radii))
     settings = {name: value for name, value in options.settings.items() if name not in _SUBJECT}
     request = Request(read_subjects(options), options.n, options.methods, radii, options.keep, **settings)

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 import holdfast as hf
 from holdfast.agreement import as_agreement
 from holdfast.atomic import write_whole
-from holdfast.attribution.methods import bare_model, names_of, resolve_method
+from holdfast.attribution.methods import names_of, resolve_method
+from holdfast.calls import steady_batch_size
 from holdfast.certification.question import FIELDS
 from holdfast.cli.options import (
     EXIT_CODES,
@@ -31,7 +32,7 @@ from holdfast.cli.options import (
     parse_radii,
 )
 from holdfast.errors import InvalidValueError
-from holdfast.evaluation import Evaluator, steady_batch_size
+from holdfast.evaluation import Evaluator, bare_model
 from holdfast.extras import check_installed, needed
 from holdfast.inputs.data.files import READERS, SUFFIXES
 from holdfast.inputs.source import LOADERS
@@ -146,8 +147,8 @@ def add_input(parser: argparse.ArgumentParser, *, required: bool = True, flag: s
 
 def add_verb_options(parser: argparse.ArgumentParser, names: tuple[str, ...]) -> None:
     """What is explained and what is asked."""
-    what = "a method (lime, shap, captum:DeepLift, …) or a file of scores, with --top; a file of 0s and 1s, without; "
-    what += "for a context also cited (by the data) or citations (by the answer)"
+    what = "with --top: a method (lime, shap, captum:DeepLift, …) or a file of scores; without: a file of 0s and 1s; "
+    what += "for a context also cited (passages cited in the data) or citations (those of the answer)"
     radius = "how many more features may be revealed"
     if "cited" in names:
         purpose = "numbers of the cited passages, such as 1,3 (default: those of the data); citations takes them from "
@@ -208,7 +209,7 @@ def parse_picture(text: str) -> str:
 def parse_target(text: str) -> str:
     """A file to be written, of a kind that a command writes."""
     if Path(text).suffix.lower() in (".gif", ".jpeg", ".jpg", ".pdf"):
-        raise argparse.ArgumentTypeError(f"must be of another kind, such as .json, .png or .xml, got {text!r}")
+        raise argparse.ArgumentTypeError(f"must end in .json, .png, .svg or .xml, got {text!r}")
     return in_folder(text)
 
 
@@ -291,7 +292,7 @@ def read_explanation(text: str, options: argparse.Namespace, inputs: hf.Inputs, 
 
         method = MethodSpec("explanation", n_samples, spec=text, masks=":" in text and options.top is None)
         if ":" not in text and isinstance(getattr(options, "explanation", None), str) and options.top is not None:
-            raise InvalidValueError(argument="top", must="be left out: citations are no scores", got=options.top)
+            raise InvalidValueError(argument="top", must="be left out: citations are not scores", got=options.top)
         every, number = replace(inputs, places=None), inputs.numbers[0]
         names = [every.name(index) for index in range(len(every))]
         explain = load_explainer(method, getattr(options, "agree", "same_top_class"), names=names)
@@ -304,13 +305,13 @@ def read_explanation(text: str, options: argparse.Namespace, inputs: hf.Inputs, 
         scores = hf.attribute(model, text, n_samples=n_samples, agree=getattr(options, "agree", None), rng=rng)
         return cut(scores, options.top)
     if n_samples is not None:
-        raise InvalidValueError(argument="n_samples", must="be left out: no method explains, a file does")
+        raise InvalidValueError(argument="n_samples", must="be left out: the explanation comes from a file")
     values, are_scores = read_numbers(text)
     if options.top is None and not are_scores and np.isin(values, (0, 1)).all():
         return check_mask(values.astype(bool), "explanation", n_features=model.n_features)
     if options.top is None:
-        must = "hold only 0 and 1, or come with `--top`: how many features the scores select"
-        must = "come with `--top`: how many features the scores select" if are_scores else must
+        must = "hold only 0 and 1, or come with `--top`, the number of features to select"
+        must = "come with `--top`, the number of features to select" if are_scores else must
         raise InvalidValueError(argument="explanation", must=must, got=repr(text))
     if len(values) != model.n_features:
         must = f"have one score per feature: {model.n_features}"
@@ -344,7 +345,7 @@ def read_numbers(name: str) -> tuple[NDArray[Any], bool]:
             with check_file(path, most=MOST_UNPACKED).open("rb") as file:
                 values = np.load(file, allow_pickle=False)
             if not isinstance(values, np.ndarray) or values.dtype.kind not in "fiub":
-                raise ValueError("it holds something else")
+                raise ValueError("it holds no array of numbers")
             return values.ravel(), False
         text = read_text(path)
         words = json.loads(text) if path.suffix == ".json" else re.split(r"[\s,;]+", text.strip())
@@ -430,7 +431,7 @@ def check_options(options: argparse.Namespace) -> None:
         takes = f"takes {', '.join(f'`{known}`' for known in own)}" if own else "takes no options of its own"
         near = difflib.get_close_matches(name, known, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
-        raise InvalidValueError(f"is no option of {options.method!r}, which {takes}.{hint}", argument=name)
+        raise InvalidValueError(f"is not an option of {options.method!r}, which {takes}.{hint}", argument=name)
 
 
 def describe(options: argparse.Namespace, inputs: hf.Inputs, model: Evaluator, selected: Mask | None) -> dict[str, Any]:
@@ -469,5 +470,5 @@ def in_words(result: Any, command: str, model: Evaluator) -> str:
         # A stable explanation says little of a model that says the same of nothing at all; one more row tells.
         outputs = model(np.stack([result.selected, np.zeros_like(result.selected)]))
         if as_agreement(result.agree)(outputs, outputs[0])[1]:
-            text += " The model says the same with nothing shown."
+            text += " The prediction is the same when nothing is shown."
     return text

@@ -52,10 +52,10 @@ def verify(options: argparse.Namespace) -> int:
     if isinstance(result, DataSetGuarantee):
         return _verify_guarantee(options, result)
     if options.trust:
-        must = "be left out: it is for data-set guarantees, whose model a file names; here you name it"
+        must = "be left out: only a data-set guarantee loads the model that a file names"
         raise InvalidValueError(argument="--trust", must=must)
     if options.model is None or options.input is None:
-        raise InvalidValueError(argument="--model", must="be given, and `--input`")
+        raise InvalidValueError("and `--input` must be given.", argument="--model")
     if isinstance(result, Selector):
         return _verify_selector(options, result)
     if "batch_size" not in options.settings and isinstance(about.get("batch_size"), int):
@@ -64,14 +64,14 @@ def verify(options: argparse.Namespace) -> int:
     verdict = recheck(model, result, batch_size=model.batch_size)
     names = names_about(inputs, model, getattr(result, "selected", None))
     wrong = [
-        f"Not confirmed: {name} in the file are not those of the model."
+        f"Not confirmed: {name} in the file differ from those of the model."
         for name in _NAMES
         if name in about and about[name] != names.get(name)
     ]
     if gate:  # what a gate says must follow from its certificate
         answer, reason = in_words(verdict.repeated, needs_consistent=gate.get("needs_consistent") is True)
         wrong += [
-            f"Not confirmed: {name} of the gate is stated as {gate.get(name)!r} and is {value!r}."
+            f"Not confirmed: {name} of the gate is {gate.get(name)!r} in the file, but {value!r} now."
             for name, value in {"answer": answer, "reason": reason, "exit_code": CODES[answer]}.items()
             if gate.get(name) != value
         ]
@@ -80,7 +80,7 @@ def verify(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(json.loads(verdict.to_json()) | {"confirmed": confirmed, "names": wrong}))
     else:
-        more = [f"Not checked, as `holdfast show` prints them: {', '.join(unchecked)}."] if unchecked else []
+        more = [f"Not checked: {', '.join(unchecked)}. `holdfast show` prints them."] if unchecked else []
         claim = [str(verdict.stated)] if verdict.confirmed else []
         print("\n".join([*wrong, str(verdict), *claim, verdict.explain(), *more]))
     return EXIT_OK if confirmed else EXIT_NO
@@ -91,8 +91,10 @@ def _verify_selector(options: argparse.Namespace, stated: Selector) -> int:
     every, first = bind_data(options)
     inputs = every[first : first + stated.n_inputs]
     if len(inputs) < stated.n_inputs:
-        must = f"name the first of {stated.n_inputs} calibration inputs"
-        raise InvalidValueError(argument="--input", must=must, got=f"{options.input}: {len(inputs)} follow")
+        must = f"be the first of {stated.n_inputs} calibration inputs"
+        raise InvalidValueError(
+            argument="--input", must=must, got=f"{options.input}, with {len(inputs)} left from there"
+        )
     verdict = recheck(inputs, stated, batch_size=options.settings.get("batch_size"))
     words = f"{verdict}\n{stated}\n{verdict.explain()}"
     print(json.dumps(json.loads(verdict.to_json()) | {"confirmed": verdict.confirmed}) if options.json else words)
@@ -102,7 +104,7 @@ def _verify_selector(options: argparse.Namespace, stated: Selector) -> int:
 def _verify_guarantee(options: argparse.Namespace, stated: DataSetGuarantee) -> int:
     """A guarantee follows from a study: the same question to its file, with the same draws."""
     if options.study is None:
-        raise InvalidValueError(argument="--study", must="name the file of results that the guarantee is about")
+        raise InvalidValueError(argument="--study", must="name the file of results behind the guarantee")
     names = ("method", "radius", "min_rate", "confidence", "top_fraction", "keep_probability")
     question = {name: getattr(stated, name) for name in names}
     stored = stated.source == "stored"
@@ -117,8 +119,12 @@ def _verify_guarantee(options: argparse.Namespace, stated: DataSetGuarantee) -> 
     elif wrong:
         print(f"Not confirmed: {'; '.join(wrong)}.")
     else:
-        items = "its stored certificates" if stored else "its stored explanations, with fresh draws"
-        print(f"Confirmed: {repeated}\nIt follows from the study by {items}; those were not computed again.")
+        items = (
+            "the stored certificates of the study"
+            if stored
+            else "the stored explanations of the study, with fresh draws"
+        )
+        print(f"Confirmed: {repeated}\nIt follows from {items}, which were not computed again.")
     return EXIT_NO if wrong else EXIT_OK
 
 
@@ -132,7 +138,7 @@ def show(options: argparse.Namespace) -> None:
         print(result.explain())
     for name, value in about.items():
         print(f"{name.replace('_', ' ')}: {', '.join(map(str, value)) if isinstance(value, list) else value}")
-    print("Nothing of this was verified: see `holdfast verify`.")
+    print("Nothing of this was verified. To verify it, use `holdfast verify`.")
 
 
 def _read(file: str) -> tuple[Value, dict[str, Any], dict[str, Any]]:
@@ -144,4 +150,4 @@ def _read(file: str) -> tuple[Value, dict[str, Any], dict[str, Any]]:
             text, gate = json.dumps(data["certificate"]), data
         return from_any_json(text), read_about(text), gate
     except (ValueError, RecursionError) as error:
-        raise InvalidValueError(f"{file!r} holds no result that can be read: {error}") from error
+        raise InvalidValueError(f"{file!r} is not a readable result: {error}") from error

@@ -47,8 +47,8 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
     file = {"dest": "file", "nargs": "?", "default": "study.toml", "help": "the study (default: %(default)s)"}
     results = {"dest": "results", "metavar": "RESULTS", "help": "the file of results"}
     several = results | {"nargs": "+"}
-    target = file | {"help": "where to (default: %(default)s; - for stdout)"}
-    init = add("init", init_study, "write a study with every key explained, to be edited", target)
+    target = file | {"help": "file to write (default: %(default)s; - for stdout)"}
+    init = add("init", init_study, "write an example study with every key explained", target)
     init.add_argument("--model", metavar="SPEC", help="model of the study")
     init.add_argument("--data", metavar="SPEC", help="data of the study")
     init.add_argument("--force", action="store_true", help="overwrite an existing file")
@@ -59,7 +59,7 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
 
     run = add("run", run_results, "run a study, or what is left of it", file, trust=True)
     run.epilog = (
-        "Ctrl-C finishes an item that has begun; the same command continues from there.\n"
+        "Ctrl-C finishes the current item; the same command continues from there.\n"
         "Exit codes: 0 complete, 1 incomplete, 3 error, 130 interrupted at once."
     )
     purpose = "file of results (default: study.db for study.toml)"
@@ -81,12 +81,12 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
         gpus_per_worker="GPUs that each worker reserves on Ray (default: 0)",
     )
 
-    add("status", show_status, "how far a study is; a run may be writing meanwhile", results, json=True)
+    add("status", show_status, "show the progress of a study, also while it runs", results, json=True)
 
     export = add("export", export_results, "write results as a table or as JSON", results)
     export.add_argument("output", metavar="FILE", help="results.parquet, results.csv or results.json")
 
-    merge = add("merge", merge_results, "put the parts of one study into a new file", several)
+    merge = add("merge", merge_results, "merge the parts of one study into a new file", several)
     merge.add_argument("--output", metavar="FILE", required=True, help="the new file")
 
     purpose = "mean rates, hard and MuS rates per method, and which methods differ"
@@ -101,11 +101,11 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
     add_calibrate(summary, "instead, ")
     add_plot(summary)
 
-    purpose = "at least how many inputs have explanations that are stable enough"
+    purpose = "state how many inputs have stable explanations, at least"
     guarantee = add("guarantee", show_guarantee, purpose, results, json=True, trust=True)
     guarantee.description = (
         "Test every stored explanation of a method with fresh draws: does the prediction stay in at least --min-rate "
-        "of cases at --radius? Then say for how many inputs it does, at least: of these, and of the population they "
+        "of cases at --radius? Then state at least how many inputs pass: of these, and of the population that they "
         "are independent draws from. Fix the question before you look at results."
     )
     guarantee.epilog = (
@@ -121,8 +121,8 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
     add_settings(
         guarantee,
         level="risk of a wrong yes per input (default: 0.02; not with --stored)",
-        top_fraction="which cut, if the study has several",
-        keep_probability="which smoothing, if it has several",
+        top_fraction="which top_fraction, if the study has several",
+        keep_probability="which keep probability, if it has several",
     )
 
     purpose = "which explanations can be trusted, with one guarantee for the whole list"
@@ -136,8 +136,8 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
     trusted.add_argument("--stored", action="store_true", help=stored)
     add_settings(
         trusted,
-        top_fraction="only this cut",
-        keep_probability="only this smoothing",
+        top_fraction="only this top_fraction",
+        keep_probability="only this keep probability",
     )
 
     purpose = "one self-contained HTML page about one or several studies"
@@ -149,10 +149,10 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
     add_calibrate(report, "also say ")
     add_settings(
         report,
-        title="of the page (default: the name of the study)",
-        n_gallery="inputs to look at closer (default: 24)",
+        title="title of the page (default: the name of the study)",
+        n_gallery="number of inputs shown in detail (default: 24)",
         accuracy="also measure the smoothed model's accuracy on this many inputs",
-        confidence="of intervals over inputs (default: 0.95)",
+        confidence="confidence of intervals over inputs (default: 0.95)",
     )
 
 
@@ -174,7 +174,7 @@ def read_trust(options: argparse.Namespace) -> Trust:
 def announce(file: object, spec: StudySpec, *, model: bool = True) -> None:
     """Say on stderr what is about to be loaded because a file names it; control characters are escaped."""
     what = f"the model {spec.model.spec!r} and the data" if model else "the data"
-    print(f"holdfast: Loading {what} {spec.data.spec!r}, as {str(file)!r} names them.", file=sys.stderr, flush=True)
+    print(f"holdfast: Loading {what} {spec.data.spec!r} from {str(file)!r}.", file=sys.stderr, flush=True)
 
 
 def init_study(options: argparse.Namespace) -> None:
@@ -226,14 +226,14 @@ def run_results(options: argparse.Namespace) -> int | None:
         )
     except KeyboardInterrupt as interrupt:
         print(after_bar(), end="", file=sys.stderr)
-        interrupt.__notes__ = ["What was stored is kept; the same command goes on from there."]
+        interrupt.__notes__ = ["Stored items are kept; the same command continues from there."]
         raise
     if options.json:
         print(json.dumps(done.plain()))
     elif not options.quiet:
         print(f"{after_bar()}{done}")
     elif done.status.failures:
-        print(f"holdfast: {done.status.n_given_up} items were given up: see `holdfast study status`.", file=sys.stderr)
+        print(f"holdfast: {done.status.n_given_up} items failed. See `holdfast study status`.", file=sys.stderr)
     wanted = options.inputs is not None or done.status.complete
     return None if wanted and not done.stopped and not done.status.failures else EXIT_NO
 
@@ -251,8 +251,8 @@ def export_results(options: argparse.Namespace) -> None:
     status = study.study_status(options.results)
     missing = {
         f"items of {len(status.skips)} inputs that were left out": status.n_left_out,
-        f"items of {len(status.failures)} inputs that were given up": status.n_given_up,
-        "items that are still to do": status.n_to_do - status.n_given_up,
+        f"items of {len(status.failures)} inputs that failed": status.n_given_up,
+        "items not computed yet": status.n_to_do - status.n_given_up,
         f"of {status.n_curves} mean curves": status.n_curves - len(status.means),
     }
     for what, count in missing.items():

@@ -43,9 +43,9 @@ class NeighborhoodCheck:
 
     def __str__(self) -> str:
         listed, name = sum(n is not None for n in self.n_masks), few_words(self.name)
-        hides = "hides selected features, too" if self.removes else "keeps all selected features"
+        hides = "may hide selected features" if self.removes else "keeps all selected features"
         if not listed:
-            return f"{name} {hides}; its draws have the right form, but there is no list to compare them with."
+            return f"{name} {hides}; its draws have the right form, but it has no list to compare them with."
         return f"{name} {hides}; its draws agree with its list for {listed} of {len(self.n_masks)} explanations."
 
     def explain(self) -> str:
@@ -91,8 +91,8 @@ def check_neighborhood(neighborhood: Any, *, n_features: int = 6, radius: int | 
     ...             masks[np.arange(n), rng.choice(hidden, n)] = True
     ...         return masks
     >>> print(check_neighborhood(Neighbours()))  # doctest: +NORMALIZE_WHITESPACE
-    own law one more keeps all selected features; its draws have the right form, but there is no list to compare them
-    with.
+    own law one more keeps all selected features; its draws have the right form, but it has no list to compare
+    them with.
     """
     distribution, n = as_neighborhood(neighborhood), check_size(n_features, "n_features", most=10_000)
     limit = None if radius is None else check_whole(radius, "radius")
@@ -113,10 +113,12 @@ def _check_bound(nearby: Neighborhood, n_checks: int) -> tuple[int | None, bool]
         n_masks = nearby.size
         _compare(nearby, masks, n_checks, about)
         if isinstance(nearby, OwnMasks) and nearby.stated_size not in (None, n_masks):
-            must = f"have the `size` of its list, {n_masks}, {about}"
+            must = f"have `size` = {n_masks}, the length of its list, {about}"
             raise InvalidValueError(argument="neighborhood", must=must, got=nearby.stated_size)
     elif len(np.unique(masks, axis=0)) > 1 and np.array_equal(nearby.sample(_DRAWS, np.random.default_rng(1)), masks):
-        raise InvalidValueError(argument="neighborhood", must=f"draw other masks from other random numbers {about}")
+        raise InvalidValueError(
+            argument="neighborhood", must=f"draw different masks from different random numbers {about}"
+        )
     return n_masks, bool((nearby.selected & ~masks).any())
 
 
@@ -138,7 +140,7 @@ def _compare(nearby: Neighborhood, masks: Masks, n_checks: int, about: str) -> N
         chance, count = float(mass / total), drawn[bits]
         fewer, more = bdtr(count, len(masks), chance), bdtrc(count - 1, len(masks), chance) if count else 1.0
         if min(fewer, more) < risk:
-            must = f"draw each mask as often as it says {about}: {_features(bits)} with probability {chance:.3g}"
+            must = f"draw each mask with its stated probability {about}: {_features(bits)} with {chance:.3g}"
             raise InvalidValueError(argument="neighborhood", must=must, got=f"{count} of {len(masks)} draws")
 
 

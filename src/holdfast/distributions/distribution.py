@@ -225,7 +225,7 @@ def as_neighborhood(value: Any, name: str = "neighborhood") -> Distribution:
         return cast(Distribution, value)
     is_object = not isinstance(value, type)
     if is_object and hasattr(value, "effective_radius"):
-        must, hint = "not be bound to an explanation yet", "Give its name, and `radius`."
+        must, hint = "not be bound to an explanation yet", "Pass its name and `radius`."
         raise InvalidTypeError(argument=name, must=must, got=type(value).__name__, hint=hint)
     if is_object and callable(getattr(value, "sample", None)):
         return OwnDistribution(value)
@@ -267,7 +267,9 @@ def _hint(value: Any) -> str | None:
 def check_distribution_name(name: str) -> None:
     """Raise unless a distribution is named as it names itself; a distribution of the user's own may have any name."""
     if not name.startswith(OWN) and as_neighborhood(name).name != name:
-        raise InvalidValueError(argument="neighborhood", must="be written as it is named", got=shown(name))
+        raise InvalidValueError(
+            argument="neighborhood", must="be the name of a distribution, exactly as it prints it", got=shown(name)
+        )
 
 
 def _first_feature(node: Any) -> float:

@@ -47,7 +47,7 @@ class OwnDistribution:
     def __call__(self, selected: Any, radius: Any = None) -> Neighborhood:
         nearby = OwnMasks(selected, self)
         if radius is not None and check_whole(radius, "radius") < nearby.radius:
-            must = "be left out: a neighbourhood of one's own says itself what is revealed"
+            must = "be left out: your own neighbourhood decides what is revealed"
             hint = "Use `certify`, without a radius."
             raise InvalidValueError(argument="radius", must=must, got=shown(radius), hint=hint)
         return nearby
@@ -79,7 +79,7 @@ class OwnMasks:
         listed = self._source.enumerate(self.selected.copy())
         masks, given = listed if isinstance(listed, tuple) else (listed, None)
         rows = self._checked(masks, None)
-        must = "list masks with one probability each, that sum to 1"
+        must = "list masks with one probability each, summing to 1"
         chances = (
             [Fraction(1, max(1, len(rows)))] * len(rows)
             if given is None
@@ -162,12 +162,12 @@ def check_draws(nearby: Neighborhood, counts: Sequence[int], about: str = "") ->
     before = first.bit_generator.state
     masks = nearby.sample(sum(counts), first)
     if len(np.unique(masks, axis=0)) > 1 and first.bit_generator.state == before:
-        hint = "A mask may depend on nothing random but the generator that `sample` is given."
+        hint = "Take all randomness from the generator passed to `sample`."
         raise InvalidValueError(argument="neighborhood", must=f"draw from `rng`, which it ignores{about}", hint=hint)
     if not np.array_equal(nearby.sample(sum(counts), again), masks):
         raise InvalidValueError(argument="neighborhood", must=f"draw the same masks from the same `rng`{about}")
     if not np.array_equal(np.concatenate([nearby.sample(rows, batched) for rows in counts]), masks):
         must = f"draw the same masks in one batch as in several{about}"
-        hint = "Draw for each mask one row of `rng.random((n, k))`, with the same k whatever n is."
+        hint = "For each mask, draw one row of `rng.random((n, k))` with a k that does not depend on n."
         raise InvalidValueError(argument="neighborhood", must=must, hint=hint)
     return masks

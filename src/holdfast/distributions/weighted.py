@@ -51,7 +51,7 @@ class EqualOdds(PoolFlips):
 
 def _check_reach(radius: int, least: int) -> None:
     if radius < least:
-        must = f"be at least {least}: as many features are always revealed"
+        must = f"be at least {least}, as {least} features are always revealed"
         raise InvalidValueError(argument="radius", must=must, got=radius)
 
 
@@ -63,7 +63,7 @@ class WeightedSets:
     def __init__(self, selected: Any, radius: int | None, weights: Sequence[Fraction | None], name: str) -> None:
         self.selected, self.name, self._weights = check_mask(selected, "selected"), name, weights
         if len(weights) != len(self.selected):
-            must = f"have one number per feature, of which there are {len(self.selected)}"
+            must = f"have one number for each of {len(self.selected)} features"
             raise InvalidValueError(argument="neighborhood", must=must, got=len(weights))
         always = ~self.selected & np.array([weight is None for weight in weights])
         self._free = np.flatnonzero(~self.selected & ~always & np.array([weight != 0 for weight in weights]))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.evaluation import Evaluator
+from holdfast.evaluation import bare_model
 from holdfast.exact.arrays import NotNumbersError, ReadTrees, is_unpatched, numbers
 from holdfast.exact.countable import Countable
 from holdfast.exact.ensembles import MaskScorer, TreeEnsemble, merged_trees
@@ -62,10 +62,7 @@ def countable_of(model: MaskedModel) -> Countable | None:
 
 def read_structure(model: MaskedModel) -> Countable | None:
     """The same before it is checked; the model is not asked, and is the one to be asked where rounding decides."""
-    inner = model
-    while isinstance(inner, Evaluator):
-        inner = inner.model
-    inner = getattr(inner, "structured", inner)
+    inner = getattr(bare_model(model), "structured", bare_model(model))
     if isinstance(inner, Countable):
         return inner
     if not isinstance(inner, TabularModel) or inner.softmax or inner.predictor.estimator is None:

@@ -304,7 +304,7 @@ class TreeEnsemble:
         limits = self._limits(agree, reference)
         if isinstance(limits, str):
             raise InvalidValueError(
-                argument="agree", must="be one that sums decide", got=agree.name, hint=f"Here {limits}."
+                argument="agree", must="be decidable from sums of scores", got=agree.name, hint=f"Here {limits}."
             )
         key = (flips.shown, flips.pool_bits, tuple(limits))
         if key not in self._known_conditions:

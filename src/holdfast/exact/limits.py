@@ -90,13 +90,13 @@ class SumScoring:
             if labels:
                 known = list(self.classes or ())
                 if reference not in known:
-                    return f"the label {reference!r} is none of the model's"
+                    return f"the model has no label {reference!r}"
                 return self._same_class(known.index(reference))
             return self._same_class(int(np.argmax(reference)))
         if labels or not isinstance(agree, (SameSide, Within, WithinPercent)):
-            return f"{agree.name} cannot be put as limits of sums"
+            return f"{agree.name} cannot be written as limits on sums"
         if self.link == "softmax":
-            return f"{agree.name} is no linear condition on sums behind a softmax"
+            return f"{agree.name} is not a linear condition on sums before a softmax"
         scores = [float(score) for score in np.asarray(reference)]
         limits: list[Limit] = []
         for column, low, high in _ranges(agree, scores):

@@ -80,19 +80,19 @@ class Guard:
         names = ("127.0.0.1", "localhost")
         hosts = {f"{name}:{self.port}" for name in names} | (set(names) if self.port == 80 else set())
         if _header(scope, "host") not in hosts:
-            raise HTTPException(421, f"This server is called 127.0.0.1:{self.port}, and answers to no other name.")
+            raise HTTPException(421, f"This server answers only to the name 127.0.0.1:{self.port}.")
         origin, site = _header(scope, "origin"), _header(scope, "sec-fetch-site")
         is_page = scope["path"] == "/"
         is_foreign = origin not in {None, *(f"http://{host}" for host in hosts)}
         if is_foreign or not (is_page or site in (None, "same-origin")):
-            raise HTTPException(403, "Requests of other sites are refused.")
+            raise HTTPException(403, "Requests from other sites are refused.")
         token = _token_in_query(scope) if is_page else _header(scope, "x-holdfast-token")
         if token is None or not secrets.compare_digest(token.encode("utf-8", "replace"), self.token.encode()):
-            where = "`holdfast explore` printed the right address where it was started; every start has another one."
+            where = "Use the address that `holdfast explore` printed; it changes with every start."
             raise HTTPException(403, f"The token is missing or wrong. {where}")
         length = _header(scope, "content-length")
         if length is not None and (not length.isascii() or not length.isdigit() or int(length) > MOST_BYTES):
-            raise HTTPException(413, f"A request may have {MOST_BYTES:,} bytes, got {length[:20]}.")
+            raise HTTPException(413, f"A request may have at most {MOST_BYTES:,} bytes, got {length[:20]}.")
 
 
 def error_response(
@@ -137,12 +137,12 @@ def _limited(receive: Receive) -> Receive:
         try:
             message = await asyncio.wait_for(receive(), BODY_TIMEOUT)
         except TimeoutError:
-            refusal = f"The request must arrive within {BODY_TIMEOUT:g} seconds of its last part."
+            refusal = f"The request timed out: no data for {BODY_TIMEOUT:g} seconds."
             raise HTTPException(408, refusal) from None
         n_bytes += len(message.get("body", b""))
         complete = not message.get("more_body", False)
         if n_bytes > MOST_BYTES:
-            raise HTTPException(413, f"A request may have {MOST_BYTES:,} bytes, and this one has more.")
+            raise HTTPException(413, f"A request may have at most {MOST_BYTES:,} bytes; this one has more.")
         return message
 
     return receive_limited

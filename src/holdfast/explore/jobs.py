@@ -132,7 +132,7 @@ class JobQueue:
             if self._closed:
                 raise InvalidValueError("The server is stopping and takes no more jobs.")
             if sum(waiting.tab == tab for waiting in self._waiting) >= MOST_WAITING:
-                raise InvalidValueError(f"A tab may have {MOST_WAITING} jobs waiting. Cancel some, or let them end.")
+                raise InvalidValueError(f"A tab may have at most {MOST_WAITING} waiting jobs. Cancel some, or wait.")
             self._jobs[job.id] = job
             self._waiting.put(job, job.priority, tab)
             self._begin()
@@ -213,8 +213,8 @@ def describe_error(error: BaseException) -> dict[str, str]:
     kind = type(error).__name__
     if isinstance(error, HoldfastError):
         return {"message": str(error), "kind": kind}
-    _LOG.error("A model or its data raised.", exc_info=error)
-    hint = "Try another input or fill; the terminal shows where it comes from."
+    _LOG.error("A model or its data raised an error.", exc_info=error)
+    hint = "Try another input or fill; the terminal shows the traceback."
     words = shortened(str(error), _MOST_LETTERS)
     end = "" if words.endswith((".", "!", "?", "…")) else "."
     return {"message": f"The model raised {kind}{': ' if words else ''}{words}{end} {hint}", "kind": kind}

@@ -289,15 +289,15 @@ def curve_sentence(curve: hf.StabilityCurve) -> str:
     lowest = min(curve, key=lambda certificate: (certificate.interval.low, certificate.radius))
     known = "exact" if all(point.exact for point in curve) else f"{sure(lowest.confidence)} confidence"
     cases = f"at least {percent(outward(lowest.interval).low)} of cases"
-    where = f"every radius asked from {first} to {last}" if first < last else f"radius {last}"
+    where = f"the tested radii {first} to {last}" if first < last else f"radius {last}"
     return fitted(
         "Stable in {cases} at {where} ({known}): {keeps}{lowest}{but}.",
         cases=[cases],
-        where=[where, where.replace("every radius asked from", "radii")],
+        where=[where, where.replace("the tested ", "")],
         known=[known],
         but=but_unlike(lowest),
+        keeps=keeps("additions kept", lowest),
         lowest=[f", least at radius {lowest.radius}" if first < last else "", ""],
-        keeps=keeps("the model kept", lowest),
     )
 
 

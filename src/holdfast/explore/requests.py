@@ -70,7 +70,7 @@ def check_object(plain: Any, name: str, *, names: Iterable[str]) -> dict[str, An
     if not isinstance(plain, dict):
         raise InvalidTypeError(argument=name, must="be an object", got=shown(plain))
     for key in plain.keys() - set(names):
-        raise InvalidValueError(argument=name, must=f"have no other fields than {', '.join(names)}", got=shown(key))
+        raise InvalidValueError(argument=name, must=f"have only the fields {', '.join(names)}", got=shown(key))
     return plain
 
 
@@ -96,7 +96,7 @@ def read_options(kind: str, plain: Any) -> dict[str, Any]:
     tolerance, confidence = float(question.tolerance), float(question.confidence)
     precision = {"tolerance": tolerance, "confidence": confidence, "plan": "sequential"}
     if tolerance < LEAST_TOLERANCE:
-        must, hint = f"be at least {LEAST_TOLERANCE} here", "For smaller ones use `holdfast certify`."
+        must, hint = f"be at least {LEAST_TOLERANCE} here", "For smaller values use `holdfast certify`."
         raise InvalidValueError(argument="tolerance", must=must, got=tolerance, hint=hint)
     if kind == "curve":
         # Radii that hold at once share the risk; designs for that ship at the most common settings alone.

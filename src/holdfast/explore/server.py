@@ -50,7 +50,7 @@ SCRIPTS = (
 
 _WORDS = {
     "Not Found": "There is nothing at this address.",
-    "Method Not Allowed": "This address cannot be asked in that way.",
+    "Method Not Allowed": "This address does not take that HTTP method.",
 }
 _MOST_LISTED = 200
 _MOST_CONNECTIONS = 512
@@ -88,8 +88,8 @@ def listen(port: int) -> socket.socket:
         sock.listen(_MOST_CONNECTIONS)
     except OSError as error:
         sock.close()
-        must = f"be free, but {port} is not ({error.strerror})"
-        raise InvalidValueError(argument="port", must=must, hint="Use 0 for any.") from error
+        must = f"be free; {port} is not ({error.strerror})"
+        raise InvalidValueError(argument="port", must=must, hint="Use 0 for any free port.") from error
     return sock
 
 
@@ -220,7 +220,7 @@ class Api:
         """An endpoint that reads a JSON object with no other than these names, and answers in a thread."""
 
         def refuse(constant: str) -> None:
-            raise ValueError(f"{constant} is no JSON")
+            raise ValueError(f"{constant} is not valid JSON")
 
         async def endpoint(request: Request) -> Response:
             kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()

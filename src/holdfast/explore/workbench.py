@@ -38,29 +38,29 @@ class FillChoice(NamedTuple):
 
 
 _IMAGE = (
-    FillChoice("zero", "zero, in the numbers the model sees", None),
+    FillChoice("zero", "zero, after preprocessing", None),
     FillChoice("mean", "the image's own mean colour", "mean"),
     FillChoice("blur", "the image, blurred", "blur"),
     FillChoice("noise", "noise", "noise"),
 )
-_PATCHES = FillChoice("drop", "nothing: hidden patches are left out", "drop")
+_PATCHES = FillChoice("drop", "nothing: patches left out", "drop")
 _TOKENS = (
-    FillChoice("drop", "nothing: hidden tokens are not attended to", None),
+    FillChoice("drop", "nothing: tokens not attended", None),
     FillChoice("mask", "the mask token", "mask"),
     FillChoice("pad", "the pad token", "pad"),
-    FillChoice("delete", "nothing: hidden words are deleted", "delete"),
+    FillChoice("delete", "nothing: words deleted", "delete"),
 )
 _WORDS = (
-    FillChoice("delete", "nothing: hidden words are deleted", None),
-    FillChoice("dots", "[…] in place of a hidden word", "replace:[…]"),
+    FillChoice("delete", "nothing: words deleted", None),
+    FillChoice("dots", "[…] for each hidden word", "replace:[…]"),
 )
 _ROWS = (
-    FillChoice("mean", "the mean, or the most frequent value", None),
-    FillChoice("mode", "the most frequent value", "mode"),
+    FillChoice("mean", "mean or most frequent value", None),
+    FillChoice("mode", "most frequent value", "mode"),
     FillChoice("background", "other rows, averaged over", "background"),
 )
-_PASSAGES = (FillChoice("drop", "nothing: hidden passages are left out", None),)
-_NUMBERS = (FillChoice("mean", "the mean of the training rows", None), FillChoice("zero", "zero", 0.0))
+_PASSAGES = (FillChoice("drop", "nothing: passages left out", None),)
+_NUMBERS = (FillChoice("mean", "mean of the training rows", None), FillChoice("zero", "zero", 0.0))
 
 
 _INSIDE = {"resnet": ("activations",), "vit": ("attentions",), "roberta": ("attentions",)}
@@ -170,7 +170,7 @@ class Workbench:
         entry = self.entries[check_name(fields.get("model"), "model", self.entries)]
         method = check_name(fields.get("method", View.method), "method", (*entry.methods, OWN))
         if (method == OWN) != (fields.get("selected") is not None):
-            raise InvalidValueError(argument="selected", must=f"be given for the method {OWN!r}, and for no other")
+            raise InvalidValueError(argument="selected", must=f"be given for the method {OWN!r} only")
         number, must = fields.get("input"), f"be the id of an input, from '0' to '{len(entry.inputs) - 1}'"
         if not (isinstance(number, str) and re.fullmatch("[0-9]{1,15}", number) and int(number) < len(entry.inputs)):
             raise InvalidValueError(argument="input", must=must, got=shown(number))
@@ -194,7 +194,9 @@ class Workbench:
         value = entry.inputs.raw(view.input)
         if is_blank(value):
             hint = "Choose another input."
-            raise InvalidValueError(argument="input", must="be a text with words", got="an empty one", hint=hint)
+            raise InvalidValueError(
+                argument="input", must="be a text with at least one word", got="an empty one", hint=hint
+            )
         return replace(entry.inputs, fill=entry.fill(view.fill)).bind(value)
 
 
@@ -210,7 +212,7 @@ def open_workbench(
     if model is None:
         settings = {"--data": dataset, "features": groups} | options | {"device": None}
         for argument in (name for name, value in settings.items() if value is not None):
-            must = "come with `--model`: say which model is to be explored"
+            must = "come with `--model`, the model to explore"
             raise InvalidValueError(argument=argument, must=must)
         return bundled
     if dataset is None:

@@ -164,15 +164,17 @@ class Inputs(Sequence[MaskedModel]):
             fitting = (index for index in fitting if self[index].n_features >= least)
         places = [self._place(index) for index in islice(fitting, wanted)]
         if not places:
-            must = f"leave an input of {self.data_name}"
-            raise InvalidValueError(argument="min_features", must=must, got=least, hint="Every one has fewer features.")
+            must = f"be smaller for {self.data_name}"
+            raise InvalidValueError(
+                argument="min_features", must=must, got=least, hint="Every input has fewer features."
+            )
         return replace(self, places=places)
 
     def check_kinds(self) -> None:
         """Raise unless the model classifies inputs of this kind."""
         kind = self.classifier.kind
         if kind != self.kind:
-            must = f"classify the {self.kind}s that are given"
+            must = f"be a model for {self.kind}s"
             raise InvalidValueError(argument="model", must=must, got=f"one for {kind}s")
 
     def _place(self, index: Any) -> int:
@@ -328,7 +330,7 @@ def _check_use(inputs: Inputs, model: Any, data: Any, details: Mapping[str, Any]
     for argument, unfit in without_effect.items():
         value = details[argument]
         if unfit and value is not None and not (isinstance(value, tuple) and len(value) == 0):
-            must = "be left out, where it would have no effect"
+            must = "be left out: it would have no effect here"
             raise InvalidValueError(argument=argument, must=must, got=shown(value))
     function = f"mask_{'tabular' if kind == 'table' else kind}"
     masking = getattr(import_module(f"holdfast.masking.{kind}.{function}"), function)
@@ -346,7 +348,7 @@ def _load_dataset(
     from holdfast.inputs.data.objects import as_dataset
 
     if options:
-        raise InvalidValueError(argument="data_options", must="be left out for data that are no name", got=options)
+        raise InvalidValueError(argument="data_options", must="be left out unless `data` is a name", got=options)
     return as_dataset(data, kind=kind, target=target)
 
 
@@ -362,7 +364,7 @@ def _live_classifier(model: Any, processor: Any, options: dict[str, Any]) -> Cla
         raise InvalidTypeError(argument="processor", must=must, got=shown(processor))
     if processor is not None:
         options = {"preprocess": processor} | options
-    check_options(classify_with, options, "models that are no name")
+    check_options(classify_with, options, "models passed as objects")
     return classify_with(model, **options)
 
 

@@ -167,7 +167,7 @@ def advise_model(place: str) -> str | None:
 
 def refuse_pickle(place: str) -> str:
     """Why a pickle is refused, and what to save instead."""
-    return f"{place!r} is a pickle, which runs code when loaded, and is refused. {SAVE}"
+    return f"{place!r} is refused: it is a pickle, which runs code when loaded. {SAVE}"
 
 
 def advise_data(place: str) -> str | None:

@@ -105,6 +105,6 @@ class MeanStabilityRate(Metric):  # type: ignore[misc]
 
     def _all_rates(self) -> Any:
         if len(self.rates) == 0:
-            must = "be called with at least one input before the mean is asked for"
+            must = "be called with at least one input before `compute`"
             raise hf.errors.InvalidValueError(argument="update", must=must)
         return dim_zero_cat(self.rates)

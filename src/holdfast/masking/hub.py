@@ -48,7 +48,7 @@ def open_folder(place: str, revision: str | None, download: bool) -> tuple[Path,
     for code in (config.get(field) for field in ("_attn_implementation", "attn_implementation")):
         if "/" in str(code):
             path = folder / "config.json"
-            raise InvalidValueError(f"{path} asks for remote code ({code!r}), which is never run.")
+            raise InvalidValueError(f"{path} asks for remote code ({code!r}), which holdfast never runs.")
     return folder, config
 
 
@@ -64,7 +64,7 @@ def load_module(folder: Path, auto: Any, dtype: Any) -> Any:
     for problem, names in problems.items():
         if names:  # which would be random
             rule, first = f"The weights in {str(folder)!r} must be complete", min(map(str, names))
-            raise InvalidValueError(f"{rule}, {len(names)} {problem} (first: {first!r}).")
+            raise InvalidValueError(f"{rule}; {len(names)} {problem} (first: {first!r}).")
     return module.eval().requires_grad_(False)
 
 
@@ -81,8 +81,8 @@ def check_weights(folder: Path) -> None:
     if not index.is_file():
         pickles = _pickles([path.name for path in folder.iterdir()])
         held = f"only pickled weights ({pickles}), which would run code when loaded" if pickles else "no weights"
-        hint = "Write it with `save_pretrained` of transformers 5, or `safe_serialization=True` before."
-        raise InvalidValueError(f"The folder {str(folder)!r} must have model.safetensors, it has {held}. {hint}")
+        hint = "Save the model with `save_pretrained`; before transformers 5, add `safe_serialization=True`."
+        raise InvalidValueError(f"The folder {str(folder)!r} must have model.safetensors; it has {held}. {hint}")
     parts = _read_json(index).get("weight_map", {})
     for part in sorted({str(part) for part in dict(parts).values()}):
         if Path(part).name != part or not part.endswith(".safetensors") or not (folder / part).is_file():
@@ -97,7 +97,7 @@ def reading(part: str, folder: Path) -> Iterator[None]:
     except Exception as error:  # transformers and safetensors raise errors of many unrelated families
         damaged = next((path for path in sorted(folder.glob("*.safetensors")) if not _is_whole(path)), None)
         if damaged is not None:
-            raise InvalidValueError(f"The file {str(damaged)!r} is not a whole safetensors file: {error}") from error
+            raise InvalidValueError(f"The file {str(damaged)!r} is not a complete safetensors file: {error}") from error
         reason = f"{type(error).__name__}: {error}"
         raise InvalidValueError(f"transformers could not read {part} in {str(folder)!r}: {reason}") from error
 
@@ -161,7 +161,7 @@ def _find_folder(place: str, revision: str | None, download: bool) -> Path:
         return cached
     if not download:
         raise InvalidValueError(
-            f"The hub model {place!r} is not in the local cache and may not be downloaded. If you want it, add "
+            f"The hub model {place!r} is not in the local cache and may not be downloaded. To allow it, add "
             "`--trust download` in a study (in Python: `trust=Trust(download=True)` for a study, else `download=True`)."
         )
     try:
@@ -170,7 +170,7 @@ def _find_folder(place: str, revision: str | None, download: bool) -> Path:
         raise
     except Exception as error:  # the client's transport raises errors of several unrelated families
         reason = str(error).strip().partition("\n")[0].rstrip(".")
-        where = f"neither a folder, nor in the local cache, nor in reach: {reason}"
+        where = f"not a folder, not in the local cache and not reachable: {reason}"
         hint = "Check its name and the connection, or download it elsewhere and load the folder with 'hf:<folder>'."
         raise InvalidValueError(f"The hub model {place!r} is {where}. {hint}") from error
 
@@ -202,7 +202,7 @@ def _fetch(name: str, revision: str | None) -> Path:
         revision = next((offer.git_reference for offer in own if offer.is_pull_request), None)
         if revision is None:
             raise InvalidValueError(
-                f"The hub model {name!r} must have model.safetensors, it only has {_pickles(files) or 'no weights'}. "
+                f"The hub model {name!r} must have model.safetensors; it has only {_pickles(files) or 'no weights'}. "
                 "Pickled weights run code when loaded. Convert them once where that is acceptable "
                 "(https://huggingface.co/spaces/safetensors/convert, or `from_pretrained` and `save_pretrained`) and "
                 "load the result with 'hf:<folder>'."

@@ -65,13 +65,13 @@ class ImageSession:
         inputs = session.get_inputs()
         if len(inputs) != 1 or len(inputs[0].shape) != 4:
             shapes = ", ".join(f"{entry.name} {entry.shape}" for entry in inputs)
-            raise InvalidValueError(f"The ONNX model must take one batch of images with four axes, takes {shapes}.")
+            raise InvalidValueError(f"The ONNX model must take one batch of images with four axes; it takes {shapes}.")
         if inputs[0].type not in _NUMBER_TYPES:
             known = ", ".join(_NUMBER_TYPES)
-            raise InvalidTypeError(f"The ONNX model must take one of {known}, takes {inputs[0].type}.")
+            raise InvalidTypeError(f"The ONNX model must take one of {known}; it takes {inputs[0].type}.")
         outputs = [entry.name for entry in session.get_outputs()]
         if not outputs:
-            raise ModelError("The ONNX model must return scores, it returns nothing.")
+            raise ModelError("The ONNX model must return scores; it returns nothing.")
         scores = next((name for name in SCORE_NAMES if name in outputs), outputs[0])
         sizes = tuple(size if isinstance(size, int) and size > 0 else None for size in inputs[0].shape)
         return cls(session, inputs[0].name, scores, sizes, np.dtype(_NUMBER_TYPES[inputs[0].type]))
@@ -100,9 +100,9 @@ class ImageSession:
             changes.append(f"to {_count(wanted_channels)}{pillow}")
         if wanted_height not in (None, height) or wanted_width not in (None, width):
             changes.append(f"to {wanted_height or 'any'}×{wanted_width or 'any'} pixels")
-        must = f"have the axes the ONNX model takes, {wanted_sizes}"
+        must = f"have the axes that the ONNX model takes, {wanted_sizes}"
         got = f"{height}×{width} pixels with {_count(n_channels)}"
-        hint = f"Change it {' and '.join(changes)} first, or in a `preprocess` of your own."
+        hint = f"Change it {' and '.join(changes)} first, or in your own `preprocess`."
         raise InvalidValueError(argument="image", must=must, got=got, hint=hint)
 
     def __call__(self, batch: NDArray[Any]) -> NDArray[Any]:
@@ -148,11 +148,11 @@ def external_files(path: Path) -> list[Path]:
     try:
         names = sorted(set(_locations(memoryview(path.read_bytes()), "model")))
     except (IndexError, KeyError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidValueError(f"The ONNX file {str(path)!r} cannot be read: it is not whole.") from error
+        raise InvalidValueError(f"The ONNX file {str(path)!r} cannot be read: it is incomplete.") from error
     for name in names:
         beside = path.parent / name
         if Path(name).is_absolute() or beside.resolve().parent != path.parent.resolve():
-            raise InvalidValueError(f"{str(path)!r} must keep its weights in files beside it, it names {name!r}.")
+            raise InvalidValueError(f"{str(path)!r} must keep its weights in files beside it; it names {name!r}.")
         if not beside.is_file():
             raise InvalidValueError(f"{str(path)!r} needs the file {name!r} beside it, which is missing.")
     return [path.parent / name for name in names]

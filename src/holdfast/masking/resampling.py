@@ -48,6 +48,6 @@ def resample(background: Any = None, nearest: int | None = None) -> Resample:
     (0.75, 1.0)
     """
     if isinstance(background, (str, bytes, PathLike)) or is_number(background) or isinstance(background, bool):
-        must, hint = "be rows or images to draw from", "Read a file first, such as by `pandas.read_csv`."
+        must, hint = "be rows or images to draw from", "Read a file first, for example with `pandas.read_csv`."
         raise InvalidTypeError(argument="background", must=must, got=shown(background), hint=hint)
     return Resample(background, None if nearest is None else check_whole(nearest, "nearest", minimum=1))

@@ -75,7 +75,7 @@ def check_device(device: Any) -> Any:
         torch.empty(0, device=place)
     except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
         got = f"{shown(device)}: {str(error).partition(chr(10))[0].removesuffix('.')}"
-        raise InvalidValueError(argument="device", must="be a device torch can use here", got=got) from error
+        raise InvalidValueError(argument="device", must="be a device that torch can use here", got=got) from error
     return place
 
 
@@ -100,7 +100,7 @@ def warn_half(module: Any, device: Any, dtype: Any) -> None:
     is_half = dtype is None and kind in ("float16", "bfloat16")
     if is_half and device_of(module, device).type == "cpu" and "half" not in notes:
         notes["half"] = True
-        advice = "Turn it into `model.float()` first, or say that you mean it with `dtype=`."
+        advice = "Call `model.float()` first, or confirm the type with `dtype=`."
         slow = f"The model computes in {kind} on a CPU, which can be many times slower than float32."
         warnings.warn(f"{slow} {advice}", stacklevel=3)
 
@@ -263,7 +263,7 @@ def attention_weights(twin: Any, run: Callable[..., Any]) -> NDArray[Any]:
     weights = getattr(output, "attentions", None) or ()
     shapes = {() if layer is None else tuple(layer.shape) for layer in weights}
     if len(shapes) != 1 or len(shape := shapes.pop()) != 4 or shape[2] != shape[3]:
-        needed = "one matrix of attention per layer and head, over the same tokens in all layers"
+        needed = "one attention matrix per layer and head, over the same tokens in all layers"
         raise ModelError(f"'attention_rollout' needs {needed}, which {type(twin).__name__} does not return.")
     return np.stack([to_numpy(layer[0]) for layer in weights])
 

@@ -22,7 +22,6 @@ from holdfast.words import (
     event,
     fitted,
     listed,
-    lower_first,
     method_label,
     paragraph,
     percent,
@@ -147,7 +146,7 @@ def headline_terms(summary: StudySummary, joint: Joint) -> str:
     return paragraph(
         f"Intervals are guaranteed with {sure(groups[0].confidence)} confidence{together}.",
         f"They are about the mean over {about}.",
-        "A mean says nothing of single inputs.",
+        "A mean says nothing about single inputs.",
         INCOMPLETE if summary.n_to_do else "",
         NOT_RIGHT,
     )
@@ -179,7 +178,7 @@ def findings(evidence: Evidence) -> list[str]:
     if n_unlike:
         share = f"{n_unlike:,} of {counted(n_all, 'explanation')}{left_out}"
         unlike = f"Shown alone, {share} get another prediction than the full input"
-        sentences.append(f"{unlike}: however stable, they explain something else.")
+        sentences.append(f"{unlike}: however stable, they explain another prediction.")
     return sentences
 
 
@@ -198,7 +197,8 @@ def _proof(evidence: Evidence, best: GroupSummary) -> str:
     beyond = "" if last is votes.rates[-1] else ", and for none at a larger radius of the study"
     return (
         f"{by}, the smoothed model (MuS, {model}) is proven stable at radius {last.radius} for {percent(last.mean)} of "
-        f"inputs{beyond}. The model itself, of which nothing is proven, is stable there in {percent(soft.mean)}."
+        f"inputs{beyond}. Nothing is proven about the model itself, which is stable there in "
+        f"{percent(soft.mean)} of cases on average."
     )
 
 
@@ -214,7 +214,7 @@ def page_findings(studies: Sequence[Evidence]) -> list[str]:
     if len(sizes):
         searched = f"{counted(len(sizes), 'explanation')} that were searched for the smallest change"
         share = percent(float((sizes <= 2).mean()))
-        unlike = f"One or two more features flip {share} of {searched}; {lower_first(unlike)}"
+        unlike = f"One or two more features flip {share} of {searched}. {unlike}"
     return [*_leaders([study.summary for study in studies]), *_proofs(studies), unlike]
 
 
@@ -225,15 +225,15 @@ def _leaders(summaries: Sequence[StudySummary]) -> Iterator[str]:
         return
     leaders = Counter(main_groups(summary)[0].method for summary in compared)
     (first, most), *others = leaders.most_common()
-    order = f"{method_label(first)} has the highest mean stability rate in {most}"
+    order = f"{method_label(first)} has the highest mean stability rate in {most} of {len(compared)} studies"
     led = listed([order, *(f"{method_label(name)} in {count}" for name, count in others)])
     sure = ""
     with_random = [summary for summary in compared if "random" in {group.method for group in main_groups(summary)}]
     if with_random:
         beaten = sum(any(worse == "random" for _, worse in certified_pairs(summary)) for summary in with_random)
-        better = f"In {beaten} of {len(with_random)} some method is certified to be more stable than a random selection"
-        sure = f" {better}, with confidence {with_random[0].confidence:g} in each study on its own."
-    yield f"Of {len(compared)} studies, {led}; this order is not certified.{sure}"
+        better = f"In {beaten} of {len(with_random)}, a method is certified to be more stable than a random selection"
+        sure = f" {better} (confidence {with_random[0].confidence:g}, each study on its own)."
+    yield f"{led}; this order is not certified.{sure}"
 
 
 def _proofs(studies: Sequence[Evidence]) -> Iterator[str]:
@@ -249,12 +249,12 @@ def _proofs(studies: Sequence[Evidence]) -> Iterator[str]:
     where = f"{min(radii)} to {max(radii)}" if len(radii) > 1 else f"{min(radii)}"
     measured = [study.accuracy_at(vote.keep_probability) for (study, _), vote in zip(voted, votes, strict=True)]
     shares = [share for share in measured if share is not None]
-    accuracy = f", and the accuracy of these smoothed models is {_range(shares)}" if shares else ""
+    accuracy = f" The accuracy of these smoothed models is {_range(shares)}." if shares else ""
     yield (
         f"At the largest radius ({where}, by study), explanations by these methods keep the prediction in "
         f"{_range([best.soft[-1].mean for _, best in voted])} of cases on average. Proofs (MuS) exist only for "
-        f"smoothed models, here for {_range([vote.rates[0].mean for vote in votes])} of the inputs at the smallest "
-        f"radius and for {_range([vote.rates[-1].mean for vote in votes])} at the largest{accuracy}."
+        f"smoothed models: for {_range([vote.rates[0].mean for vote in votes])} of the inputs at the smallest "
+        f"radius and for {_range([vote.rates[-1].mean for vote in votes])} at the largest.{accuracy}"
     )
 
 
@@ -292,5 +292,5 @@ def _ranking_note(summary: StudySummary, n_methods: int, *, has_claims: bool) ->
     if not has_claims:
         unclear = "the inputs are too few, or the methods too alike"
         sure = f"At {confidence} no method is shown to be more stable than another, {where}: {unclear}."
-    bars = "The order of the bars is that of the means, and no claim"
+    bars = "The order of the bars is that of the means, not a claim"
     return f"{sure} {bars}; the interval of each bar is guaranteed at {confidence} on its own."

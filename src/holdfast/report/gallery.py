@@ -28,10 +28,10 @@ STABLE = 0.9  # an explanation that is predicted unlike its input is called stab
 MOST_RADII, N_DRAWS = 10, 16  # radii of the slider, of which a curve may have more, and masks shown per radius
 
 HOW_CHOSEN = (
-    "Not a random sample: in turn the least stable inputs (by the mean rate of their explanations at the largest "
-    "radius), those with an explanation that is stably predicted unlike its input, those on which the methods differ "
-    "most, those flipped by the fewest features, and the most stable. Since they were picked for their results, their "
-    "intervals hold, at each radius, for all the explanations at once that they were picked from."
+    "They were picked for their results, not at random. In turn: the least stable (by the mean rate of their "
+    "explanations at the largest radius), those with an explanation that is stably predicted unlike its input, those "
+    "on which methods differ most, those flipped by the fewest features, and the most stable. The intervals allow for "
+    "this: at each radius they hold for all explanations at once that these were picked from."
 )
 
 
@@ -154,7 +154,7 @@ def _says(curve: StabilityCurve, picked_from: int) -> str:
     return paragraph(
         curve.explain(),
         f"This input was picked for its result, from {counted(picked_from, 'explanation')}.",
-        "So intervals on this page are wider than those of the certificates: they hold for all of them at once.",
+        "So the intervals here are wider than those of the certificates: they hold for all of these at once.",
     )
 
 
@@ -205,7 +205,7 @@ def sample_draws(evaluator: Evaluator, result: ItemResult, source: Source, *, ra
         bits = [base64.b64encode(np.packbits(mask != selected).tobytes()).decode() for mask in masks]
         at.append({"masks": bits, "flipped": flipped[i * N_DRAWS : (i + 1) * N_DRAWS]})
     fresh = f"{N_DRAWS} fresh draws per radius, made for this page from a stream of their own"
-    note = f"{fresh}; the certificate counted others, and no claim rests on these."
+    note = f"{fresh}; the certificate counted other draws, and no claim rests on these."
     return {"at": at, "classes": classes, "note": note}
 
 
@@ -223,12 +223,12 @@ def known_flip(result: ItemResult, evaluator: Evaluator | None, *, agree: str, c
     if not seen or result.curve.certificates[0].neighborhood in ("removals", "swaps"):
         return None
     mask, prediction = min(seen, key=lambda mask: int((mask != selected).sum())), None
-    what = "It is the nearest change among the draws, and may hold features that do not matter for it."
+    what = "It is the nearest change among the draws; some of its features may not matter."
     if evaluator is not None and result.keep_probability == 1:
         same = as_agreement(agree)
         mask = reduce_flip(evaluator, selected, mask, same)
         prediction = prediction_label(*prediction_of(evaluator(mask[None])[0], same, classes))
-        what = "It is a change among the draws without the features that do not matter for it; none of the rest can go."
+        what = "It is a change among the draws, reduced to features of which none can be left out."
     added = np.flatnonzero(mask & ~selected).tolist()
     becomes, known = ("", "another prediction") if prediction is None else (f" to {prediction}", prediction)
     revealing = f"Revealing {counted(len(added), 'more feature')} changes the prediction{becomes}"

@@ -94,7 +94,7 @@ def write_report(
     >>> write_report("no such file.db", "report.html")
     Traceback (most recent call last):
     ...
-    holdfast.errors.StoreError: 'no such file.db' must be a file of results; there is none.
+    holdfast.errors.StoreError: 'no such file.db' does not exist; it must be a file of results.
     """
     must = "be a file of results, or a list of them"
     files = [results] if isinstance(results, (str, Path)) else check_list(results, "results", must)
@@ -110,7 +110,7 @@ def write_report(
         raise InvalidTypeError(argument="accuracy", must="map names of studies to accuracies", got=shown(accuracy))
     names = {"min_rate", "share", "confidence"}
     if not (calibrate is None or (isinstance(calibrate, Mapping) and {"min_rate"} <= set(calibrate) <= names)):
-        must = "map `min_rate`, and if wanted `share` and `confidence`, to shares"
+        must = "map `min_rate`, and optionally `share` and `confidence`, to shares"
         raise InvalidTypeError(argument="calibrate", must=must, got=shown(calibrate))
     check_flag(use_model, "use_model")
     check_spared(target, "output", {"the results": paths})
@@ -228,10 +228,10 @@ def _sizes(calibration: StudyCalibration) -> Plain:
 
 def _words(summary: StudySummary, rows: InputRows, status: StudyStatus) -> Plain:
     """What the parts of the page are about, and what is missing: nothing is left out in silence."""
-    unbiased = "and intervals are guaranteed only if no result decides which are missing"
+    unbiased = "and intervals are guaranteed only if what is missing does not depend on the results"
     others = ": the population is that of the others" if summary.population else ""
     missing = (
-        (status.n_to_do - status.n_given_up, f"still to do: this page shows what is stored by now, {unbiased}"),
+        (status.n_to_do - status.n_given_up, f"not computed yet: this page shows what is stored so far, {unbiased}"),
         (status.n_given_up, f"given up, of {counted(len(status.failures), 'input')}, {unbiased}"),
         (status.n_left_out, f"left out, of {counted(len(status.skips), 'input')}{others}"),
     )
@@ -239,12 +239,12 @@ def _words(summary: StudySummary, rows: InputRows, status: StudyStatus) -> Plain
     if not summary.population:
         about = "about the mean over exactly these inputs, which are the first of the data"
     bands = (
-        f"Bands are {about}, at confidence {summary.confidence:g} for each point on its own: a reader who picks the "
-        "most striking one has no guarantee for it. Bootstrap bands are approximate, and too short where inputs are "
-        "few or rates alike. Soft: the mean rate. Hard: the share of inputs for which no draw changed the prediction; "
-        "it counts draws and proves nothing. MuS: the share of inputs for which the prediction of the smoothed model, "
-        "a vote over masks that keep each feature with probability λ, is proven not to change. It proves nothing of "
-        "the model itself, and a vote that always ends the same is stable as well, whatever its accuracy."
+        f"Bands are {about}, at confidence {summary.confidence:g} for each point on its own; a point picked for its "
+        "value has no guarantee. Bootstrap bands are approximate, and too narrow where inputs are few or rates alike. "
+        "Soft: the mean rate. Hard: the share of inputs for which no draw changed the prediction; that proves nothing. "
+        "MuS: the share of inputs for which the prediction of the smoothed model, a vote over masks that keep each "
+        "feature with probability λ, is proven not to change. That proves nothing about the model itself, and a vote "
+        "that always ends the same is stable whatever its accuracy."
     )
     if summary.precision == "data-set":
         bands = f"Mean curves over the data set; their intervals are {about}."
@@ -254,12 +254,12 @@ def _words(summary: StudySummary, rows: InputRows, status: StudyStatus) -> Plain
         "notes": [f"{counted(count, 'explanation')} {what}." for count, what in missing if count > 0]
         + [f"Given up: {words}." for words in reasons_in_words(status.failures)],
         "curves_lead": f"How often {event(summary.neighborhood, 'uniform', 'r')} at random keeps the "
-        "prediction that the explanation alone gets, on average; r is the radius.",
+        "prediction of the explanation alone, on average; r is the radius.",
         "curves_note": bands,
         "ranking_lead": "Methods are compared input by input, at the largest radius of the study. More stable does not "
         "mean more right: a stable explanation of a wrong prediction is stable too.",
         "table_lead": "Rates at one radius, by method: the estimated share of changes that keep the prediction, each "
-        "within the tolerance of its certificate with its confidence. ≠ marks explanations that, shown alone, get "
+        "within the tolerance of its certificate with its confidence. ≠ marks explanations that alone get "
         f"another prediction than the full input.{flipped if any(group.searched for group in rows.groups) else ''} "
         "Open an input to look "
         f"closer.{cut if len(rows.inputs) == MOST_INPUTS < status.n_inputs else ''}",
@@ -274,7 +274,9 @@ def _accuracy(measured: SmoothedAccuracy | None, *, population: bool) -> Plain |
     first, last = (f"{percent(shares[i])}{spans[i]} at λ = {keeps[i]:g}" for i in (0, -1))
     about = ""
     if population:
-        about = f"; intervals at confidence {measured.confidence:g} each, for the population that the inputs are an "
+        about = (
+            f". Intervals hold at confidence {measured.confidence:g} each, for the population that the inputs are an "
+        )
         about += "independent sample of"
     return {
         "keep_probabilities": list(keeps),
@@ -283,5 +285,5 @@ def _accuracy(measured: SmoothedAccuracy | None, *, population: bool) -> Plain |
         "high": [interval.high for interval in intervals] if population else None,
         "lead": "The smoothed model takes a vote over random masks that keep each feature with probability λ; at λ = 1 "
         f"it is the model itself. Of {counted(measured.n_inputs, 'input')}, {first} and {last} are predicted as "
-        f"labelled ({measured.n_samples} masks vote{about}).",
+        f"labelled. {measured.n_samples} masks vote{about}.",
     }

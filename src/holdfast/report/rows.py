@@ -26,8 +26,8 @@ from holdfast.words import class_label, shortened
 Floats = NDArray[np.float64]
 
 UNREADABLE = "Not shown: the input cannot be read."
-UNKNOWN = "Not shown: the results do not say what the input held, so that it cannot be recognised."
-CHANGED = "Not shown: what is in its place now is not the input that the results are about."
+UNKNOWN = "Not shown: the results have no fingerprint of the input to check it by."
+CHANGED = "Not shown: the data now hold a different input in this place."
 
 KEEP_PROBABILITIES = (1.0, 0.75, 0.5, 0.25, 0.125)
 
@@ -80,11 +80,11 @@ class Source:
             return None
         bound = bind_input(self.spec, self.inputs, index)
         if isinstance(bound, Skipped):
-            raise StudyError(f"Input {index} has results, but now it would be left out: {bound.reason}. {_WITHOUT}")
+            raise StudyError(f"Input {index} has results, but would be left out now: {bound.reason}. {_WITHOUT}")
         difference = store.first_difference(index, bound)
         if difference is not None:
             what, before, now = difference
-            must = f"must be what its results are about ({before}), got {now}"
+            must = f"must be the same as when it was explained ({before}), got {now}"
             raise StudyError(f"The {what} of input {index} in {str(store.path)!r} {must}. {_WITHOUT}")
         return bound
 
@@ -124,7 +124,7 @@ def study_accuracy(
     wanted = check_whole(n_inputs, "n_inputs", minimum=1)
     every = study_inputs(spec) if inputs is None else inputs
     if every.gives_numbers:
-        raise StudyError(f"{spec.model.spec!r} gives numbers, and no classes, so that no accuracy can be measured.")
+        raise StudyError(f"{spec.model.spec!r} returns numbers instead of classes, so it has no accuracy.")
     models: list[MaskedModel] = []
     labels: list[float] = []
     for index in ordered(spec, len(every)):
@@ -135,7 +135,7 @@ def study_accuracy(
         if len(models) == wanted:
             break
     if not models:
-        raise StudyError(f"{spec.data.spec!r} has no input with a label, so that no accuracy can be measured.")
+        raise StudyError(f"{spec.data.spec!r} has no labelled input to measure accuracy on.")
     options: dict[str, Any] = {"n_samples": n_samples, "progress": progress, "rng": item_rng(spec, "accuracy")}
     return smoothed_accuracy(lambda model: model, models, labels, keep_probabilities=keep_probabilities, **options)
 

@@ -270,7 +270,7 @@ def carry_out(planned: PlannedRun, *, workers: int = 0, progress: Any = None) ->
         if isinstance(cause, errors.MissingGradientsError):
             error.add_hint(f"With `holdfast reproduce`: --methods {','.join(_NO_GRADIENTS[: experiment.n_methods])}.")
         elif isinstance(cause, errors.ColumnsError) and unnamed:
-            option = "--set target=COLUMN names the column that holds the labels and is no feature"
+            option = "--set target=COLUMN names the column of labels, which is not a feature"
             error.add_hint(f"With `holdfast reproduce`: {option}.")
         raise
     if experiment.hindsight and request.subjects is None and request.n is None:
@@ -309,7 +309,7 @@ def reproduce(
     >>> reproduce("masking", Request(radii=(1, 2)))
     Traceback (most recent call last):
     ...
-    holdfast.errors.InvalidValueError: `radii` is no option of masking-vs-flipping, which takes n, keep and seed.
+    holdfast.errors.InvalidValueError: `radii` is not an option of masking-vs-flipping, which takes n, keep and seed.
     """
     experiment = find_experiment(name)
     asked = experiment.check(Request() if request is None else request)
@@ -332,7 +332,7 @@ def plan_runs(names: Sequence[str], request: Request, *, output: str | Path | No
     notes: list[str] = []
     if is_all and any(subject.device != "cpu" for subject in request.subjects or ()):
         timed = [experiment.id for experiment in chosen if experiment.cpu_only]
-        notes = [f"{name} is left out, since it measures processor time." for name in timed]
+        notes = [f"{name} is left out: it measures processor time." for name in timed]
         chosen = [experiment for experiment in chosen if experiment.id not in timed]
     for experiment in chosen:
         asked, left_out = fit_request(experiment, request) if is_all else (request, [])
@@ -348,10 +348,10 @@ def fit_request(experiment: Experiment, request: Request) -> tuple[Request, list
     fitting: Request = replace(request, **dict.fromkeys(unused))  # type: ignore[arg-type]
     notes, n_methods, n_models = [], experiment.n_methods, experiment.n_models
     if fitting.methods and n_methods is not None and len(fitting.methods) != n_methods:
-        notes.append(f"{experiment.id}: --methods is left out, since it takes {n_methods}.")
+        notes.append(f"{experiment.id}: --methods is ignored, as it needs exactly {n_methods}.")
         fitting = replace(fitting, methods=None)
     if fitting.subjects and n_models is not None and len(fitting.subjects) > n_models:
-        notes.append(f"{experiment.id}: only the first --model is used, since it takes {n_models}.")
+        notes.append(f"{experiment.id}: only the first --model is used, as it takes {n_models}.")
         fitting = replace(fitting, subjects=fitting.subjects[:n_models])
     return fitting, notes
 
@@ -372,7 +372,7 @@ def check_folder(experiment: Experiment, folder: Any) -> Path:
     for other, file in owners(path):
         if other != experiment.id:
             got = f"{shown(str(folder))}, which holds results of {other} ({file.name})"
-            raise InvalidValueError(argument="output", must=f"{must} alone", got=got, hint="Name another.")
+            raise InvalidValueError(argument="output", must=f"{must} only", got=got, hint="Choose another folder.")
     return path
 
 
@@ -398,5 +398,5 @@ def what_is_kept(planned: PlannedRun) -> str:
         with suppress(StoreError), Store(path) as store:
             n_items += len(list(store.query("SELECT 1 FROM items LIMIT 1")))
     if n_items:
-        return f"What {name} stored is kept; the same command goes on from there."
-    return f"{name} stored nothing; the same command begins it again."
+        return f"What {name} stored is kept; the same command continues from there."
+    return f"{name} stored nothing; the same command starts it again."

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holdfast.attribution.methods import attribute, bare_model, names_of, predicted
+from holdfast.attribution.methods import attribute, names_of, predicted
 from holdfast.bounds import clopper_pearson
 from holdfast.certification.certificate import certify
 from holdfast.certification.comparison import compare
 from holdfast.certification.curve import StabilityCurve, certify_radii
-from holdfast.evaluation import Evaluator
+from holdfast.evaluation import Evaluator, bare_model
 from holdfast.randomness import stream, stream_key
 from holdfast.report.figures.curves import plot_curves
 from holdfast.report.figures.examples import plot_example, readable_token
@@ -147,7 +147,7 @@ def run_unstable(planned: PlannedRun) -> Results:
         f"{method_label(method)} explanations are right where the full input and the explanation alone both get the "
         "label, or the same prediction where there is no label; brackets are exact 95% binomial intervals."
     )
-    rule = "Shown is the smallest change found among right explanations, which is no typical one."
+    rule = "Shown is the smallest change found among right explanations; it is not typical."
     notes = [meaning, rule, *too_short(short)]
     return Results({"witnesses": Table.of(rows)}, figure, cells=cells, notes=notes)
 

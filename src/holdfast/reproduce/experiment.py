@@ -70,7 +70,7 @@ class Subject:
         """The first n inputs that have enough features, which only the loaded model can say; it is not called."""
         there, wanted, least = len(self.inputs), self.data.n, self.data.min_features
         if wanted is not None and wanted > there:
-            must = f"be at most the number of inputs there are, {there}"
+            must = f"be at most {there}, the number of inputs"
             raise InvalidValueError(argument="--n", must=must, got=wanted)
         if least == 1:
             return self.inputs[:wanted]
@@ -79,7 +79,7 @@ class Subject:
         except InvalidValueError as error:
             if error.argument != "min_features":
                 raise
-            must, got = f"leave an input of {self.name}", f"{least}: every one has fewer features"
+            must, got = f"be smaller for {self.name}", f"{least}: every input has fewer features"
             raise InvalidValueError(argument="min_tokens", must=must, got=got) from error
 
     def n_seen(self, taken: Inputs) -> int:
@@ -266,7 +266,7 @@ class Experiment:
         if not isinstance(request, Request):
             raise InvalidTypeError(argument="request", must="be a Request", got=type(request).__name__)
         for option in [option for option in request.given() if option not in self.options]:
-            statement = f"is no option of {self.id}, which takes {', '.join(self.options)} and seed."
+            statement = f"is not an option of {self.id}, which takes {', '.join(self.options)} and seed."
             raise InvalidValueError(statement, argument=option)
         _check_values(request)
         levels = MusSpec.n_levels  # where masks vote, each feature is kept in a whole number of them
@@ -316,7 +316,7 @@ def _check_values(request: Request) -> None:
         if not isinstance(values, (tuple, list)):
             raise InvalidTypeError(argument=name, must=f"be a tuple of {what}", got=shown(values))
         if not values:
-            must = "not be empty; leave it out for the experiment's own choice"
+            must = "not be empty; leave it out for the default"
             raise InvalidValueError(argument="model" if name == "subjects" else name, must=must)
     for subject in request.subjects or ():
         if not isinstance(subject, Subject):

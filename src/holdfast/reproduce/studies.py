@@ -192,7 +192,7 @@ def study_subject(planned: PlannedRun, preset: StudyPreset, subject: Subject) ->
     if done.stopped:
         n = done.status.n_done
         stored = f"{counted(n, 'item')} {'is' if n == 1 else 'are'} stored in {path}" if n else "Nothing was stored yet"
-        goes_on = "goes on from there" if n else "begins again"
+        goes_on = "continues from there" if n else "starts again"
         raise InterruptedStudyError(f"Stopped. {stored}; the same command {goes_on}.")
     if done.status.failures:  # nothing is concluded from a part
         number, reason = next(iter(done.status.failures.items()))

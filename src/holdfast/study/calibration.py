@@ -162,7 +162,7 @@ def calibrate_study(
     >>> calibrate_study("no such file.db", min_rate=0.9)
     Traceback (most recent call last):
     ...
-    holdfast.errors.StoreError: 'no such file.db' must be a file of results; there is none.
+    holdfast.errors.StoreError: 'no such file.db' does not exist; it must be a file of results.
     """
     rate, part, sure = (
         check_share(value, name)
@@ -180,7 +180,7 @@ def calibrate_study(
                 groups = _groups(store, keys, certify.radii, rate, goal)
                 sizes += [MethodSize(method, keep, radius, group) for radius, group in groups.items()]
         if not sizes:
-            raise StudyError(f"{str(store.path)!r} has no input with all of its explanations yet. Run the study first.")
+            raise StudyError(f"{str(store.path)!r} has no input with all explanations yet. Run the study first.")
         return StudyCalibration(
             sizes=tuple(sizes),
             top_fractions=cuts,

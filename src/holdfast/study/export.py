@@ -81,8 +81,8 @@ def _table(store: Store) -> tuple[dict[str, str], Iterator[dict[str, Any]]]:
     means = store.means()
     if not means:
         raise StudyError(
-            f"{str(store.path)!r} has no mean curve yet, which is all that a study with precision 'data-set' asks for. "
-            "Run the study to the end with this file; stored explanations are not computed again."
+            f"{str(store.path)!r} has no mean curve yet, the only result of a study with precision 'data-set'. "
+            "Run the study to the end with this file; stored explanations are kept."
         )
     return MEAN_COLUMNS, _mean_rows(means)
 

@@ -233,7 +233,7 @@ def study_guarantee(
     risk = check_share(0.02 if level is None else level, "level")
     sure = float(check_share(confidence, "confidence"))
     if check_flag(stored, "stored") and level is not None:
-        got = f"{level}: stored certificates have that of their confidence"
+        got = f"{level}: stored certificates have the level of their confidence"
         raise InvalidValueError(argument="level", must="be left out if `stored`", got=got)
     watch = as_progress(progress, what="inputs")
     with nullcontext(results) if isinstance(results, Store) else Store(results) as store:

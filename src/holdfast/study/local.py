@@ -208,7 +208,7 @@ class Pool(Generic[_PoolWorker]):
                     heard = list(self._wait(late, 0)) if late else []  # those that have just said something go on
                     for worker in late:
                         if worker not in heard:
-                            reason = f"no item was finished within {timeout:g} s"
+                            reason = f"no item finished within {timeout:g} s"
                             yield from self._replace(worker, WorkerDied(reason, what="it took too long"))
                 if not self._stopping and stop():
                     self._stopping = True
@@ -301,7 +301,7 @@ class Pool(Generic[_PoolWorker]):
             if self._deaths_loading >= self._limits.max_tries:
                 raise StudyError(
                     f"{self._deaths_loading} workers in a row died while they loaded the model and the data "
-                    f"({death.reason}). Is there memory for as many workers, and has every machine what they need?"
+                    f"({death.reason}). Use fewer workers if memory is short. Every machine needs the files."
                 )
         for task in [task for task in worker.tasks.values() if task.items]:
             self._tries[task.input] += 1
@@ -363,7 +363,7 @@ class ChildProcess(PoolWorker):
         if code is None or code >= 0:
             raise WorkerDied(f"exit code {code}")
         name = signal.Signals(-code).name
-        raise WorkerDied(f"{name}, as when memory runs out" if name == "SIGKILL" else name)
+        raise WorkerDied(f"{name}, perhaps out of memory" if name == "SIGKILL" else name)
 
     def end(self, seconds: float = 0) -> None:
         self.pipe.close()

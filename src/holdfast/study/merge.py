@@ -65,7 +65,7 @@ def merge_studies(paths: Iterable[str | Path], out: str | Path) -> Merged:
     if len(sources) < 1:
         raise InvalidValueError(argument="paths", must="name at least one file of results", got="none")
     if target.exists():
-        raise StoreError(f"{str(out)!r} exists already: a merge makes a new file.")
+        raise StoreError(f"{str(out)!r} already exists; a merge needs a new file.")
     with ExitStack() as stack:
         stores = [stack.enter_context(Store(path)) for path in sources]
         spec, largest = _common_study(stores)
@@ -101,8 +101,8 @@ def _common_study(stores: list[Store]) -> tuple[StudySpec, Store]:
     for store in stores:
         if not set(largest.inputs()).issuperset(store.inputs()):
             raise StudyError(
-                f"{str(store.path)!r} asks for inputs that {str(largest.path)!r} does not: they are samples of "
-                "different data, or in different orders. Nothing was written."
+                f"{str(store.path)!r} has inputs that {str(largest.path)!r} does not: the data or their order "
+                "differ. Nothing was written."
             )
     specs = [store.spec for store in stores]
     keeps = dict.fromkeys(keep for spec in specs for keep in spec.smoothing.keep_probabilities)
@@ -126,7 +126,7 @@ def _check_equal(stores: list[Store]) -> tuple[dict[int, Listed], int]:
             if before != digest:
                 raise StudyError(
                     f"The item {key} differs between {str(path)!r} and {str(store.path)!r}. Nothing was written. "
-                    "Were they computed by different models, data or versions?"
+                    "Perhaps models, data or versions differ."
                 )
             n_repeated += path != store.path
     for store in stores:

@@ -17,8 +17,9 @@ import numpy as np
 from holdfast.agreement import SameSide, as_agreement
 from holdfast.attribution.external import from_array, from_shap, load_arrays
 from holdfast.attribution.methods import Attribution, attribute, names_of, resolve_method
+from holdfast.calls import Deadline
 from holdfast.errors import BudgetError, HoldfastError, InvalidTypeError, InvalidValueError, StudyError
-from holdfast.evaluation import Deadline, Evaluator
+from holdfast.evaluation import Evaluator
 from holdfast.fingerprints import digest_code, digest_object
 from holdfast.inputs.data.contexts import ContextInput
 from holdfast.inputs.data.files import check_inside, read_table
@@ -33,7 +34,7 @@ from holdfast.validation import as_array, check_name, check_selection, shown
 
 _Explain = Callable[[Evaluator, Inputs, int, int], Attribution]
 _SOURCE = "digest of the scores"  # in the details of an attribution that was read
-_HINT = "Say `masks = true` for a method that gives masks."
+_HINT = "Set `masks = true` for a method that returns masks."
 
 
 class MethodError(StudyError):
@@ -90,14 +91,13 @@ def load_explainer(method: MethodSpec, agree: str, value: Any = None, names: Seq
     """One method, ready; ``value`` is what it is if that is a live object, ``names`` are those of all inputs."""
     if method.scheme == "live" and value is None:
         raise StudyError(
-            f"The method {method.name!r} was a live object of the process that ran the study, and runs there "
-            "alone. Give it again with `holdfast.study.run`, or name it as python:<module>:<function> or "
-            "scores:<file>."
+            f"The method {method.name!r} was an object of the process that ran the study. Pass it again "
+            "to `holdfast.study.run`, or name it as python:<module>:<function> or scores:<file>."
         )
     if method.spec == "live:scores" or method.scheme == "scores":
         table = read_scores(str(method.spec).partition(":")[2] if value is None else value)
         if names is not None and table.by_number is not None and len(names) != len(table.by_number):
-            must = f"have one entry per input, {len(names)} in all"
+            must = f"have one entry for each of {len(names)} inputs"
             raise InvalidValueError(argument=f"scores of {method.name}", must=must, got=len(table.by_number))
         # Names or numbers are meant by all keys, never by some.
         table.are_names = names is None or any(name in table.by_name for name in names)
@@ -156,10 +156,10 @@ def _citing(method: MethodSpec, agree: str) -> _Explain:
     def explain(evaluator: Evaluator, inputs: Inputs, index: int, rng: int) -> Attribution:
         context, n_calls = inputs.raw(index), 0
         if not isinstance(context, ContextInput):
-            must = f"be another for {inputs.kind}s: {method.spec!r} is for contexts"
+            must = f"be different for {inputs.kind}s: {method.spec!r} is for contexts"
             raise InvalidValueError(argument="methods", must=must, got=method.name)
         if evaluator.n_features != len(context.passages):
-            must, got = "be passages for a method that cites them", f"{evaluator.n_features} others"
+            must, got = "be passages for a method that cites", f"{evaluator.n_features} other features"
             raise InvalidValueError(argument="features", must=must, got=got)
         answering = evaluator.answering
         if method.spec == "citations" and isinstance(answering, ContextModel):
@@ -238,7 +238,7 @@ def _check_explained(explanation: Any, row: Any) -> None:
     except (TypeError, ValueError):  # texts and categories, which shap may have numbered
         return
     if not same:
-        must, got = "be of the inputs, in their order", "values of another row"
+        must, got = "be about the inputs, in their order", "values of another row"
         raise InvalidValueError(argument="explanation", must=must, got=got)
 
 
@@ -345,8 +345,8 @@ class ScoreTable:
             return np.asarray(values)[[places[feature] for feature in feature_names]]
         if set(places) & set(feature_names):  # some are meant by name, so that all are
             unknown = sorted(set(places) ^ set(feature_names))
-            must = "have the model's features for columns"
-            raise InvalidValueError(argument="scores", must=must, got=f"{unknown[0]!r} in one of them alone")
+            must = "have the features of the model as columns"
+            raise InvalidValueError(argument="scores", must=must, got=f"{unknown[0]!r} in only one of them")
         return values
 
 

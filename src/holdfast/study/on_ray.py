@@ -36,7 +36,7 @@ from holdfast.study.worker import Load, load_worker
 from holdfast.validation import check_amount, check_number, check_seconds, check_whole, shown
 
 _WANT = "want"  # what the driver says when it has room for a task
-_RESUME = "What was stored is kept: run the same study with the same file to go on, on this engine or another."
+_RESUME = "Stored items are kept. Run the same study with the same file to continue, on any engine."
 _ENVIRONMENT = {  # settings of Ray, where nothing else is set
     "RAY_USAGE_STATS_ENABLED": "0",  # no network traffic of its own
     "RAY_gcs_rpc_server_reconnect_timeout_s": "30",  # a head that is gone is noticed
@@ -100,7 +100,7 @@ class Ray:
     def __post_init__(self) -> None:
         check_whole(self.n_workers, "n_workers")
         check_whole(self.max_tries, "max_tries", minimum=1)
-        must = "be 'auto', or host and port of the head of a cluster, such as '10.0.0.1:6379'"
+        must = "be 'auto', or host and port of the head node, such as '10.0.0.1:6379'"
         if not isinstance(self.address, str | None):
             raise InvalidTypeError(argument="address", must=must, got=shown(self.address))
         if self.address not in (None, "auto") and (":" not in self.address or "://" in self.address):
@@ -108,7 +108,7 @@ class Ray:
         for name in ("cpus_per_worker", "gpus_per_worker"):
             amount = check_amount(getattr(self, name), name, may_be_zero=name == "gpus_per_worker")
             if amount > 1 and amount % 1:
-                raise InvalidValueError(argument=name, must="be whole where it is above 1", got=shown(amount))
+                raise InvalidValueError(argument=name, must="be a whole number if above 1", got=shown(amount))
         check_number(self.patience, "patience", "be a number ≥ 0", lambda seconds: seconds >= 0)
         check_seconds(self.timeout)
         check_installed("The engine 'ray'", ["ray"])
@@ -222,8 +222,8 @@ def _connected(engine: Ray, folder: str) -> Iterator[None]:
             if engine.address is None:
                 raise
             raise StudyError(
-                f"There is no Ray cluster at {engine.address!r} that this machine is a node of: {error} "
-                "Start one with `ray start --head`, or leave `address` out for one on this machine only."
+                f"This machine is not a node of a Ray cluster at {engine.address!r}: {error} "
+                "Start one with `ray start --head`, or leave out `address` to use this machine only."
             ) from error
         _ignore_signals()  # which Ray takes for itself
         yield
@@ -288,8 +288,8 @@ class _Cluster:
         self._request, self.n_places = _in_words(request), sum(room_for(request, node) for node in self.nodes.values())
         if (engine.address is None or engine.n_workers == 0) and self.n_places == 0:
             raise StudyError(
-                f"There is no place for a worker: each asks for {self._request}, and no node has that. Ask for less; "
-                "on a cluster that is to grow, give the number of `workers`, and they will wait."
+                f"No node has room for a worker, which needs {self._request}. Ask for less. "
+                "On a cluster that will grow, set the number of `workers`; they will wait."
             )
 
     @property
@@ -304,7 +304,7 @@ class _Cluster:
         elif time.monotonic() - self._waiting_since > self.engine.patience:
             nodes = ", ".join(map(_in_words, self.nodes.values())) or "nothing"
             raise StudyError(
-                f"No worker got a place within {self.engine.patience:g} s: each asks for {self._request}, and the "
+                f"No worker started within {self.engine.patience:g} s: each needs {self._request}, and the "
                 f"nodes have {nodes}. {_RESUME}"
             )
         calls = {worker.call: worker for worker in workers}
@@ -349,7 +349,9 @@ class _RayWorker(local.PoolWorker):
             self.place, engine = answer, self._cluster.engine
             _, host, version = self.place
             if version != __version__:
-                raise StudyError(f"Every node must have holdfast {__version__}, as this process; {host} has {version}.")
+                raise StudyError(
+                    f"Every node must have holdfast {__version__}, like this process; {host} has {version}."
+                )
             n_threads = max(1, int(engine.cpus_per_worker))
             n_open = engine.n_open if engine.timeout is None else 1
             self.call = self._actor.load.remote(self._cluster.spec, engine.load, n_threads, n_open)
@@ -365,14 +367,14 @@ class _RayWorker(local.PoolWorker):
         """Whether it died of its task, or with its node; the loss of this process's own node ends the study."""
         alive = self._cluster.nodes
         if self._cluster.ray.get_runtime_context().get_node_id() not in alive:
-            raise StudyError(f"The node of the Ray cluster that this process is on was lost. {_RESUME}")
+            raise StudyError(f"The Ray node of this process was lost. {_RESUME}")
         if self.place is None:
             lines = str(error).strip().splitlines() or [type(error).__name__]
             return WorkerDied(lines[-1], counts=error.actor_init_failed)
         node, host, _ = self.place
         if node not in alive or error.preempted:
             return WorkerDied(f"its node {host} was lost", counts=False)
-        return WorkerDied(f"its process on {host} was killed or crashed, as when memory runs out")
+        return WorkerDied(f"its process on {host} was killed or crashed, perhaps out of memory")
 
     def end(self, seconds: float = 0) -> None:
         self._cluster.ray.kill(self._actor)

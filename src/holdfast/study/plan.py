@@ -136,7 +136,7 @@ class StudyPlan(Value, schema="holdfast.study_plan"):
         if self.seconds_per_call is not None:
             about, most = (duration(max(1.0, seconds or 0.0)) for seconds in (self.seconds, self.most_seconds))
             time = f", about {about} with one worker, at most {most}"
-        skipped = f"; {self.n_skipped} of {self.n_looked_at} looked at left out" if self.n_skipped else ""
+        skipped = f"; {self.n_skipped} of {self.n_looked_at} checked inputs left out" if self.n_skipped else ""
         lines = [
             fitted(
                 "{name}: {size}{time}{skipped}.",
@@ -155,7 +155,7 @@ class StudyPlan(Value, schema="holdfast.study_plan"):
         uncounted = ", ".join(cost.name for cost in self.costs if not cost.most_calls)
         is_searched = any(cost.name == "witnesses" for cost in self.costs)
         each = 1000 * (self.seconds_per_call or 0.0)
-        skipped = f"{self.n_skipped} of {counted(self.n_looked_at, 'input')} that were looked at would be left out."
+        skipped = f"{self.n_skipped} of {counted(self.n_looked_at, 'input')} that were checked would be left out."
         return paragraph(
             "How many model calls, and how much time, will the study take?",
             f"Calls are counted for inputs with {self.n_features} features, the usual number.",

@@ -92,7 +92,7 @@ def inputs_of(spec: StudySpec, n_there: int) -> Sequence[int]:
     """The inputs of a study by their numbers in the data: all, the first n, or n at random in a random order."""
     n = spec.data.n
     if n is not None and n > n_there:
-        raise InvalidValueError(argument="data.n", must=f"be at most the number of inputs there are, {n_there}", got=n)
+        raise InvalidValueError(argument="data.n", must=f"be at most {n_there}, the number of inputs", got=n)
     return range(n_there) if n is None or n == n_there else ordered(spec, n_there)[:n]
 
 
@@ -158,8 +158,8 @@ def check_listing(before: Mapping[int, Listed], now: Mapping[int, Listed]) -> No
     for number in sorted(before.keys() & now.keys()):
         if before[number].differs(now[number]):
             raise StudyMismatchError(
-                f"Input {number} was {before[number]} and is now {now[number]}: the numbers in the file of results "
-                "would mean other inputs. Put new inputs after the old ones, or use another file."
+                f"Input {number} was {before[number]} and is now {now[number]}: numbers in the file of results "
+                "would mean different inputs. Append new inputs at the end, or use another file."
             )
 
 
@@ -309,7 +309,9 @@ class Record(NamedTuple):
             witness=None if self.witness is None else Witness.from_json(unpack_text(self.witness)),
         )
         if result.digest != self.digest or stated_rates(result.curve.to_json()) != self.rates:
-            raise StoreError(f"The item {self.key} is not as it was stored: its digest or its rates contradict it.")
+            raise StoreError(
+                f"The item {self.key} was changed after it was stored: its digest or its rates contradict it."
+            )
         return result
 
     def to_json(self) -> str:
@@ -345,7 +347,7 @@ def stated_rates(curve: str) -> tuple[Row, ...]:
             rate["n_agreed"], rate["n_evaluated"] = _fitting(rate["n_agreed"], rate["n_evaluated"])
         return tuple((*(rate[name] for name in _RATE_COLUMNS), int(rate["exact"])) for rate in rates)
     except (LookupError, TypeError, ValueError) as error:
-        raise StoreError(f"A stored curve is damaged ({error!r}). Go on from a copy of the file.") from error
+        raise StoreError(f"A stored curve is damaged ({error!r}). Continue from a backup of the file.") from error
 
 
 def _fitting(n_agreed: int, n_evaluated: int) -> tuple[int, int]:
@@ -369,7 +371,7 @@ def unpack_text(packed: bytes) -> str:
             raise ValueError("it is cut short, or unpacks to more than is safe")
         return text.decode()
     except (TypeError, ValueError, zlib.error) as error:
-        raise StoreError(f"What is stored is damaged ({error}). Go on from a copy of the file.") from error
+        raise StoreError(f"A stored entry is damaged ({error}). Continue from a backup of the file.") from error
 
 
 def stored_json(text: Any, kind: type = object) -> Any:
@@ -378,4 +380,4 @@ def stored_json(text: Any, kind: type = object) -> Any:
         value = json.loads(text)
         if isinstance(value, kind):
             return value
-    raise StoreError(f"What is stored is damaged (no JSON: {shown(text)}). Go on from a copy of the file.")
+    raise StoreError(f"A stored entry is damaged (not JSON: {shown(text)}). Continue from a backup of the file.")

@@ -95,10 +95,10 @@ def check_store(path: Path) -> bool:
     """Whether there is a store at this path; anything else there is refused, and left as it is."""
     if not path.exists() or path.stat().st_size == 0:
         return False
-    none = f"{str(path)!r} is no file of results"
+    none = f"{str(path)!r} is not a file of results"
     with path.open("rb") as file:
         if file.read(len(_MAGIC)) != _MAGIC:
-            raise StoreError(f"{none}: it is no SQLite database. It was left as it is.")
+            raise StoreError(f"{none}: it is not a SQLite database. It was not changed.")
     with wrapping_errors(path), closing(_connect(path, "ro" if _has_log(path) else "ro&immutable=1")) as connection:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -107,16 +107,16 @@ def check_store(path: Path) -> bool:
         # A process that was killed while it made the file leaves an empty database.
         return False
     if application != APPLICATION_ID:
-        raise StoreError(f"{none}: it is a SQLite database of something else. It was left as it is.")
+        raise StoreError(f"{none}: it is another SQLite database. It was not changed.")
     if version > len(UPGRADES):
         raise StoreError(
-            f"{str(path)!r} has version {version}, which a newer holdfast wrote; this one knows {len(UPGRADES)}. "
-            "Upgrade holdfast. The file was left as it is."
+            f"{str(path)!r} has version {version}, written by a newer holdfast; this one reads up to {len(UPGRADES)}. "
+            "Upgrade holdfast. The file was not changed."
         )
     if version < _OLDEST:
         raise StoreError(
             f"{str(path)!r} has version {version}, without the digests that show whether results were changed. "
-            "Run the study again, into a new file. This one was left as it is."
+            "Run the study again, into a new file. This one was not changed."
         )
     return True
 
@@ -201,7 +201,7 @@ def check_sound(connection: sqlite3.Connection, path: Path) -> None:
         # Everything that is defined, such as tables and triggers; indexes that SQLite adds by itself aside.
         defined = "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL"
         if answer == "ok" and set(connection.execute(defined)) != set(fresh.execute(defined)):
-            answer = "its tables are not those of a file of results"
+            answer = "its tables differ from those of a file of results"
     if answer != "ok":
         raise _damaged(path, answer)
 
@@ -231,17 +231,15 @@ def wrapping_errors(path: Path) -> Iterator[None]:
         if "decode to UTF-8" in str(error):  # Python's sqlite3 gives this error no code to tell it by
             raise _damaged(path, error) from error
         raise StoreError(
-            f"{str(path)!r} cannot be read or written: {error}. Is the disk full, or the folder read-only? "
-            "Every item stored before is intact; the same call goes on from there."
+            f"{str(path)!r} cannot be read or written: {error}. Check free space and permissions. "
+            "Stored items are intact; the same call continues from there."
         ) from error
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # what SQLite says may quote what it cannot read
         raise _damaged(path, error) from error
 
 
 def _damaged(path: Path, reason: object) -> StoreError:
-    return StoreError(
-        f"{str(path)!r} is damaged or cut short ({reason}). It was left as it is; go on from a copy of it."
-    )
+    return StoreError(f"{str(path)!r} is damaged or cut off ({reason}). It was not changed; continue from a backup.")
 
 
 _PUT = "INSERT OR REPLACE INTO seals VALUES (?, ?)"

@@ -76,8 +76,8 @@ class LiveObjects:
         names = [f"method {name!r}" for name in self.methods]
         names += ["model", "data"] if spec.is_live else []
         return (
-            f"Workers and Ray need names: the {', '.join(names)} of this study are live objects of this process. "
-            "Leave `workers` and `engine` out, or name them: python:<module>:<function>, scores:<file> and so on."
+            f"Workers and Ray need names, but this study has Python objects: {', '.join(names)}. "
+            "Leave out `workers` and `engine`, or use names such as python:<module>:<function> or scores:<file>."
         )
 
 
@@ -107,7 +107,7 @@ class StudyRun(Shown):
         return asdict(self) | {"status": self.status.plain()}
 
     def __str__(self) -> str:
-        resume = " Stopped: run the same study with the same file to go on."
+        resume = " Stopped. Run the same study with the same file to continue."
         return f"{self.n_new} items stored in {self.seconds:.1f} s.{resume if self.stopped else ''}\n{self.status}"
 
     def explain(self) -> str:
@@ -199,11 +199,11 @@ def run_study(
     if inputs is None:
         wanted = numbers
     else:
-        places = check_list(inputs, "inputs", "be places of inputs, such as range(0, 500)")
+        places = check_list(inputs, "inputs", "be numbers of inputs, such as range(0, 500)")
         places = sorted({check_whole(place, "inputs") for place in places})
         if not places or places[-1] >= len(numbers):
             got = f"up to {places[-1]}" if places else "none"
-            raise InvalidValueError(argument="inputs", must=f"be places from 0 to {len(numbers) - 1}", got=got)
+            raise InvalidValueError(argument="inputs", must=f"be numbers from 0 to {len(numbers) - 1}", got=got)
         wanted = [numbers[place] for place in places]
     versions = {"python": ".".join(map(str, sys.version_info[:3]))}
     for name in _VERSIONED:
@@ -257,13 +257,13 @@ def make_engine(
     elif isinstance(engine, Processes) or may_be_late:
         engine = replace(engine, **limits)
     elif limits:
-        must = "come with worker processes, which can be ended: set `workers` to 1 or more"
+        must = "come with worker processes: set `workers` to 1 or more"
         raise InvalidValueError(argument=next(iter(limits)), must=must, got=engine)
     # While a process that was just started imports the script of its parent, it cannot start processes itself.
     if getattr(multiprocessing.current_process(), "_inheriting", False) and not isinstance(engine, InProcess):
         raise StudyError(
-            "A worker process imports the script that started the study, and the script starts the study again. Put "
-            'what the script does under `if __name__ == "__main__":`.'
+            'Put the code of your script under `if __name__ == "__main__":`. Worker processes import the script, '
+            "which would start the study again."
         )
     return engine  # type: ignore[no-any-return]
 

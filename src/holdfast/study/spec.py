@@ -20,12 +20,12 @@ import numpy as np
 
 from holdfast.atomic import write_whole
 from holdfast.attribution.methods import METHODS, SCHEMES, options_of
+from holdfast.calls import STEADY_BATCH_SIZE
 from holdfast.certification.mean_curve import check_mean_distribution
 from holdfast.certification.question import FIELDS, Question, parse_radii
 from holdfast.distributions.distribution import as_neighborhood
 from holdfast.distributions.own import OwnDistribution
 from holdfast.errors import HoldfastError, InvalidTypeError, InvalidValueError, StudyMismatchError
-from holdfast.evaluation import STEADY_BATCH_SIZE
 from holdfast.masking.function import lookup_table
 from holdfast.mus import CRITERIA, mus_model
 from holdfast.randomness import CANONICAL, is_canonical
@@ -192,7 +192,9 @@ def _check_options(value: Any, name: str, *, taken: tuple[str, ...] = ()) -> Opt
         if not isinstance(key, str):
             raise InvalidTypeError(argument=name, must=must, got=f"the key {shown(key)}")
         if key in taken:
-            raise InvalidValueError(argument=name, must=f"not have `{key}`", got=f"{value[key]!r}: it is no option")
+            raise InvalidValueError(
+                argument=name, must=f"not contain `{key}`, which is not an option", got=f"{value[key]!r}"
+            )
     return Options(value)
 
 
@@ -203,7 +205,7 @@ def _frozen(value: Any, _: str = "") -> Any:
             return Options(value)
         return tuple(map(_frozen, value)) if isinstance(value, (list, tuple)) else value
     except RecursionError as error:
-        raise InvalidValueError("Settings must end: got one that contains itself, or is nested too deep.") from error
+        raise InvalidValueError("A setting contains itself or is nested too deeply.") from error
 
 
 _check_count = partial(check_whole, minimum=1)
@@ -290,7 +292,7 @@ class ModelSpec(_Section, section="model"):
         _check_kind(self.trust, "trust", Trust)
         for name, instead in _NEVER_STORED.items():
             if name in self.options:
-                must = f"not hold `{name}`: no file decides that"
+                must = f"not contain `{name}`: a file may not grant that"
                 raise InvalidValueError(argument="model.options", must=must, hint=f"Use {instead}.")
 
 
@@ -389,7 +391,7 @@ class MethodSpec(_Section, section="methods"):
                     raise InvalidValueError(argument=f"methods.{name}", must=must, got=shown(value))
             return
         if self.masks:
-            must = f"be false for {self.spec}, which gives scores"
+            must = f"be false for {self.spec}, which returns scores"
             raise InvalidValueError(argument="methods.masks", must=must, got="true")
         if self.scheme:
             return
@@ -416,7 +418,7 @@ def _check_neighborhood(value: Any, name: str) -> str:
     """What may be revealed, as a text: a file holds no object, and radii are those of the study."""
     distribution = as_neighborhood(value, name)
     if isinstance(distribution, OwnDistribution) or getattr(distribution, "radius", None) is not None:
-        must = "be one that a text can name, with no radius of its own"
+        must = "be a distribution with a name and without its own radius"
         raise InvalidValueError(argument=name, must=must, got=shown(value))
     return distribution.name
 
@@ -451,7 +453,7 @@ class CertifySpec(_Section, section="certify"):
         super().__post_init__()
         Question.check(self.keywords, prefix="certify.")
         if self.of_means and self.answers == "random":
-            must = "be 'fixed' for the precision of a data set"
+            must = "be 'fixed' with precision 'data-set'"
             raise InvalidValueError(argument="certify.answers", must=must, got="'random'")
         if self.of_means:
             check_mean_distribution(as_neighborhood(self.neighborhood), "certify.neighborhood")
@@ -617,7 +619,7 @@ def check_same_question(stored: StudySpec, spec: StudySpec, methods: Mapping[str
                 )
             raise StudyMismatchError(
                 f"`{path}` is {json.dumps(old, ensure_ascii=False)} in the stored study and "
-                f"{json.dumps(new, ensure_ascii=False)} in this one: their items do not belong together. "
+                f"{json.dumps(new, ensure_ascii=False)} in this one, so their items do not belong together. "
                 "Use another file for another question."
             )
 
@@ -625,8 +627,8 @@ def check_same_question(stored: StudySpec, spec: StudySpec, methods: Mapping[str
 def changed_method(name: str, what: str) -> StudyMismatchError:
     """The error of a method that is another than when its items were stored."""
     return StudyMismatchError(
-        f"{what} of method {name!r} changed since its items were stored. Give the new one another name, or use another "
-        "file of results."
+        f"{what} of method {name!r} changed since its items were stored. Rename the new one, or use another file of "
+        "results."
     )
 
 
@@ -648,7 +650,7 @@ def _plain(value: Any, path: str) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     must = "be something a file can hold (text, numbers, lists)"
-    got = f"{type(value).__name__}: a study is stored, and its workers are told, by name"
+    got = f"{type(value).__name__}"
     raise InvalidTypeError(argument=path, must=must, got=got)
 
 
@@ -689,7 +691,7 @@ def parse_spec(text: str, *, name: str = "text", trust: Trust = NO_TRUST) -> Stu
     >>> parse_spec('model = "bundled:digits-resnet"\nsede = 1')
     Traceback (most recent call last):
     ...
-    holdfast.errors.InvalidValueError: `sede` is no key of a study. Did you mean `seed`?
+    holdfast.errors.InvalidValueError: `sede` is not a key of a study. Did you mean `seed`?
     """
     if not isinstance(text, str):
         raise InvalidTypeError(argument="text", must="be TOML", got=shown(text))
@@ -721,7 +723,7 @@ def _toml(value: Any, name: str) -> str:
         entries = (f"{_toml(key, name)} = {_toml(item, name)}" for key, item in value.items() if item is not None)
         return f"{{ {', '.join(entries)} }}"
     if value is None:
-        raise InvalidTypeError(argument=name, must="have no None in its lists: TOML has no word for it")
+        raise InvalidTypeError(argument=name, must="have no None in its lists: TOML cannot write it")
     return repr(value.item() if isinstance(value, np.generic) else value).lower()
 
 
@@ -773,7 +775,9 @@ def _parse_section(kind: Any, values: Any) -> Any:
     path = f"{section}." if section else ""
     for key in values:
         if key not in known:
-            raise InvalidValueError(f"is no key of a study. {_hint(key, list(known), path)}", argument=f"{path}{key}")
+            raise InvalidValueError(
+                f"is not a key of a study. {_hint(key, list(known), path)}", argument=f"{path}{key}"
+            )
     for name, entry in known.items():
         if entry.default is MISSING and entry.default_factory is MISSING and name not in values:
             raise InvalidValueError(argument=f"{path}{name}", must="be given", got="nothing")

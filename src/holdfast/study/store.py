@@ -94,13 +94,13 @@ class Store:
     >>> Store("no such file.db")
     Traceback (most recent call last):
     ...
-    holdfast.errors.StoreError: 'no such file.db' must be a file of results; there is none.
+    holdfast.errors.StoreError: 'no such file.db' does not exist; it must be a file of results.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = check_path(path, "path")
         if not schema.check_store(self.path):
-            raise StoreError(f"{str(path)!r} must be a file of results; there is none.")
+            raise StoreError(f"{str(path)!r} does not exist; it must be a file of results.")
         with schema.wrapping_errors(self.path):
             self._connection = schema.connect_reading(self.path)
         try:
@@ -122,15 +122,15 @@ class Store:
                     changed = f"the item {record.key}"
                     break
             raise StoreError(
-                f"{str(self.path)!r} was changed or damaged since holdfast wrote it: {changed} is not as it was "
-                "stored. The file was left as it is; go on from a copy of it."
+                f"{str(self.path)!r} was changed or damaged since holdfast wrote it: {changed} differs from what "
+                "was stored. Continue from a backup."
             )
         # Rates, which are shown without reading certificates, are those that certificates state.
         for item, packed, *key in self.query(f"SELECT item, curve, input, {GROUP} FROM items"):
             if stated_rates(unpack_text(packed)) != self._rates(item):
                 raise StoreError(
-                    f"The rates of item {Item(*key).key} in {str(self.path)!r} are not those that its certificates "
-                    "state. The file was changed or damaged, and was left as it is; go on from a copy of it."
+                    f"The rates of item {Item(*key).key} in {str(self.path)!r} differ from its certificates. "
+                    "The file was changed or damaged; continue from a backup."
                 )
 
     @property

@@ -14,8 +14,8 @@ from typing import Any
 from holdfast.agreement import UserAgreement, as_agreement
 from holdfast.attribution.methods import Attribution, attribute
 from holdfast.attribution.packages import resolve_object
+from holdfast.calls import STEADY_BATCH_SIZE
 from holdfast.errors import HoldfastError, InvalidTypeError, StudyError
-from holdfast.evaluation import STEADY_BATCH_SIZE
 from holdfast.fingerprints import digest_code, digest_object
 from holdfast.inputs.inputs import Inputs
 from holdfast.inputs.source import Once
@@ -63,7 +63,7 @@ class Study(Shown):
     >>> Study("no such file.db").to_frame()
     Traceback (most recent call last):
     ...
-    holdfast.errors.StoreError: 'no such file.db' must be a file of results; there is none.
+    holdfast.errors.StoreError: 'no such file.db' does not exist; it must be a file of results.
     """
 
     path: Path
@@ -193,7 +193,7 @@ def run(
             hint = did_you_mean(key, [*keys_of(CertifySpec), *inspect.signature(run).parameters])
             if key == "n_samples":
                 hint = 'Give it with the method: {"spec": "lime", "n_samples": 500}.'
-            raise InvalidTypeError(argument=key, must="be a keyword of `holdfast.study.run`, and is none", hint=hint)
+            raise InvalidTypeError(argument=key, must="be a keyword of `holdfast.study.run`", hint=hint)
     if not isinstance(judge := as_agreement(question.get("agree", "same_top_class")), UserAgreement):
         question["agree"] = judge.name
     specs, objects = _read_methods(methods, judge.name)
@@ -245,8 +245,8 @@ def _read_methods(methods: Any, agree: str) -> tuple[tuple[MethodSpec, ...], dic
         value = details["spec"]
         if type(value).__module__.startswith("captum."):
             must, got = (
-                "be the class, which holdfast gives the model",
-                f"a {type(value).__name__} that was made already",
+                "be a class, which holdfast calls with the model",
+                f"an instance of {type(value).__name__}",
             )
             raise InvalidTypeError(argument=f"methods[{name!r}]", must=must, got=got)
         if isinstance(value, (str, Path)):

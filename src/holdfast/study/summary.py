@@ -261,7 +261,7 @@ class PairedDifference(Value, schema="holdfast.paired_difference"):
             "That is the mean over these inputs and, if they are independent draws, over their population.",
             "Bootstrap intervals are approximate, and not guaranteed.",
             ON_ITS_OWN,
-            "A mean says nothing of single inputs.",
+            "A mean says nothing about single inputs.",
             OTHER_INPUTS,
             NOT_RIGHT,
         )
@@ -362,7 +362,7 @@ class StudySummary(Plotted, Value, schema="holdfast.study_summary"):
         cut = {"top_fraction": top_fraction, "keep_probability": keep_probability}
         chosen = [difference for difference in self.differences if _fits(difference, cut)]
         if len({(difference.top_fraction, difference.keep_probability) for difference in chosen}) > 1:
-            statement = "and `keep_probability` must choose one of several: rank at one cut."
+            statement = "and `keep_probability` must pick one cut to rank at."
             raise InvalidValueError(statement, argument="top_fraction")
         signs = {(pair.first, pair.second): pair[radius].better(approximate=approximate) for pair in chosen}
         return tuple(pair if sign > 0 else pair[::-1] for pair, sign in signs.items() if sign)
@@ -404,7 +404,7 @@ class StudySummary(Plotted, Value, schema="holdfast.study_summary"):
             ON_ITS_OWN,
             f"{counted(self.n_skipped, 'input')} left out belong to no mean." if self.n_skipped else "",
             INCOMPLETE if self.n_to_do else "",
-            "A mean says nothing of single inputs.",
+            "A mean says nothing about single inputs.",
             NOT_RIGHT,
         )
 
@@ -470,7 +470,7 @@ def read_columns(store: Store, key: GroupKey) -> Columns:
         flat = np.fromiter(chain.from_iterable(stored), dtype=np.float64)
         shape = (len(rows), len(certify.item_radii), 2)
         if flat.size != np.prod(shape):
-            raise StoreError(f"{str(store.path)!r} has items without a rate for each radius of its study.")
+            raise StoreError(f"{str(store.path)!r} has items that lack a rate for a radius of the study.")
         rates, all_agreed = flat.reshape(shape).transpose(2, 0, 1).copy()
         if np.isnan(rates).any():
             raise StoreError(f"{str(store.path)!r} has rates without an unbiased estimate; they have no mean.")
@@ -550,7 +550,7 @@ def summarize_study(
     >>> summarize_study("no such file.db")
     Traceback (most recent call last):
     ...
-    holdfast.errors.StoreError: 'no such file.db' must be a file of results; there is none.
+    holdfast.errors.StoreError: 'no such file.db' does not exist; it must be a file of results.
     """
     confidence = float(check_share(confidence, "confidence"))
     n_resamples = check_whole(n_resamples, "n_resamples", minimum=1)
@@ -564,7 +564,7 @@ def summarize_study(
         groups = [_group(key, columns[key], curves.get(key), confidence, bootstrap) for key in keys]
         groups = [replace(group, masks=spec.method(group.method).masks) for group in groups]
         if not groups:
-            raise StudyError(f"{str(store.path)!r} has nothing to summarise yet. Run the study, or what is left of it.")
+            raise StudyError(f"{str(store.path)!r} has nothing to summarise yet. Run the study first.")
         return StudySummary(
             name=spec.name,
             model=spec.model.spec,

@@ -12,10 +12,11 @@ import numpy as np
 
 from holdfast.agreement import SameLabels, SameSide, WithinPercent, as_agreement
 from holdfast.attribution.methods import METHODS, Attribution, check_needs
+from holdfast.calls import asked_alone, steady_batch_size, working_seconds
 from holdfast.certification.curve import certify_radii
 from holdfast.certification.reference import prediction_of
 from holdfast.errors import HoldfastError, InvalidValueError, StoreError, StudyError, StudyMismatchError
-from holdfast.evaluation import Evaluator, asked_alone, steady_batch_size, working_seconds
+from holdfast.evaluation import Evaluator
 from holdfast.gathering import open_questions
 from holdfast.inputs import data as datasets
 from holdfast.inputs import models
@@ -149,7 +150,7 @@ def _check_outputs(spec: StudySpec, outputs: Outputs) -> None:
     not_classes = isinstance(as_agreement(spec.certify.agree), (SameSide, SameLabels, WithinPercent))
     for part, keeps in (("smoothing", smoothed), ("mus", spec.mus.keep_probabilities)):
         if keeps and (not_classes or outputs.shape[1:] == (1,)):
-            must = "be left out: votes are about classes, not about numbers or decisions"
+            must = "be left out: only classes can be voted on, not numbers or decisions"
             raise InvalidValueError(argument=f"{part}.keep_probabilities", must=must, got=shown(keeps))
 
 
@@ -179,8 +180,8 @@ def explained(
     bound, attribution = bind_input(spec, inputs, index), store.attribution(index, group.method)
     if isinstance(bound, Skipped):
         raise StudyMismatchError(
-            f"its explanation is stored, but now it would be left out ({bound.reason}). What is asked is about the "
-            "inputs that were explained: put it back as it was, or use another file."
+            f"its explanation is stored, but it would be left out now ({bound.reason}). Restore the input, or use "
+            "another file of results."
         )
     if attribution is None:
         raise StoreError(f"{str(store.path)!r} has no scores by {group.method} for input {index}, though it has items.")
@@ -190,7 +191,7 @@ def explained(
         difference = ("masking", before, now)
     if difference is not None:
         raise StudyMismatchError(
-            "the {} is another than the one that was explained (it was {}, and is now {}). "
+            "the {} differs from the one that was explained (it was {}, now {}). "
             "A file holds results of one model and one data set.".format(*difference)
         )
     model = _smoothed(steady(bound, spec, timeout=timeout), spec, group.keep_probability, index)
@@ -214,8 +215,8 @@ def study_inputs(spec: StudySpec) -> Inputs:
     """All inputs of the data that a study names; the model and the data are loaded when they are first needed."""
     if spec.is_live:
         raise StudyError(
-            f"The model and the data were live objects ({spec.model.spec.partition(':')[2]}) of the process that ran "
-            "the study, and no file holds them. Give them again from Python: `holdfast.study.Study(path, inputs)`."
+            f"The model and the data ({spec.model.spec.partition(':')[2]}) were Python objects, which are not in the "
+            "file. Pass them again in Python: `holdfast.study.Study(path, inputs)`."
         )
     return named_inputs(spec.model, spec.data, spec.masking)
 
@@ -250,7 +251,7 @@ def check_method_trust(spec: StudySpec) -> None:
 
 def _untrusted(what: str) -> InvalidValueError:
     return InvalidValueError(
-        f"{what}, which a file names, would run code. If you know that code, add `--trust code` "
+        f"{what}, which a file names, would run code. If you trust that code, add `--trust code` "
         "(in Python: `trust=Trust(code=True)`)."
     )
 
@@ -262,14 +263,14 @@ def check_trust(model: ModelSpec) -> None:
         raise _untrusted(f"The model {model.spec!r}")
     if scheme == "openai" and not (model.trust.network or is_on_this_machine(place)):
         raise InvalidValueError(
-            f"The model {model.spec!r}, which a file names, would be sent your prompts and the API key. If you know "
-            "that server, add `--trust network` (in Python: `trust=Trust(network=True)`)."
+            f"The model {model.spec!r}, which a file names, would receive your prompts and the API key. If you "
+            "trust that server, add `--trust network` (in Python: `trust=Trust(network=True)`)."
         )
     variable = model.options.get("key_variable", KEY_VARIABLE)
     if scheme == "openai" and not model.trust.network and variable not in (None, KEY_VARIABLE):
         raise InvalidValueError(
-            f"The model {model.spec!r}, which a file names, would be sent the environment variable {shown(variable)}. "
-            f"Without trust only {KEY_VARIABLE} is sent. If you know that file and that server, add `--trust network` "
+            f"The model {model.spec!r}, which a file names, would receive the environment variable {shown(variable)}. "
+            f"Without trust only {KEY_VARIABLE} is sent. If you trust that file and server, add `--trust network` "
             "(in Python: `trust=Trust(network=True)`)."
         )
 

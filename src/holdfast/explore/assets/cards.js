@@ -31,7 +31,7 @@ function certifyCard(app) {
     slider.value = String(Math.min(choices.radius ?? workbench.radius_default ?? 1, most));
     setRadius(Number(slider.value));
   }
-  const card = cardOf("Does it hold fast?", "Reveal more features at random: how often does the prediction stay? Where masks are drawn, the interval holds at every look at once with the confidence chosen, and it narrows as draws come in; the certificate at the end is a second statement with a guarantee of its own. Where a model can be read, all masks are counted instead.", controls);
+  const card = cardOf("Does it hold fast?", "Reveal more features at random: how often does the prediction stay? The interval narrows as draws come in, and holds at all looks at once with the chosen confidence. The certificate at the end is a second statement with its own guarantee. Where a model can be read, all masks are counted instead.", controls);
   return { ...card, act, refresh, kind: "certify" };
 }
 
@@ -53,5 +53,5 @@ function curveCard(app) {
 }
 
 function exportsCard() {
-  return { ...cardOf("Take it along", ["The certificate can be checked with ", make("code", {}, "holdfast verify"), "; the script makes the same one again."], null), act: null, refresh: () => {}, kind: "exports" };
+  return { ...cardOf("Export", ["The certificate can be checked with ", make("code", {}, "holdfast verify"), "; the script makes the same one again."], null), act: null, refresh: () => {}, kind: "exports" };
 }

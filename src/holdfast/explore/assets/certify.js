@@ -78,7 +78,7 @@ function exactWords({ exact, proof }) {
 }
 
 function lookWords({ n_agreed: nAgreed, n_evaluated: n, n_most: most, empty, exact }) {
-  if (empty) return "the looks contradict each other, which happens with at most the probability that the confidence leaves.";
+  if (empty) return "the looks contradict each other, which happens with probability at most 1 − confidence.";
   if (exact) return `${whole(nAgreed)} of ${plural(n, "mask")} kept the prediction; all ${whole(most)} will be tried.`;
   return `${whole(nAgreed)} of ${plural(n, "draw")} kept the prediction; at most ${whole(most)} will be made.`;
 }
@@ -88,7 +88,7 @@ function stoppedWords(last, { radius, confidence }) {
   if (last.empty) return `Stopped after ${plural(last.n_evaluated, "draw")}, whose looks contradict each other.`;
   const [low, high] = ends(last.low, last.high);
   if (last.exact) return `Stopped after ${plural(last.n_evaluated, "mask")} of ${whole(last.n_most)}: the rate at radius ${radius} is between ${low} and ${high}.`;
-  return `Stopped after ${plural(last.n_evaluated, "draw")}. The interval so far holds for all looks at once, so it stands: with confidence ${confidence}, the rate at radius ${radius} is between ${low} and ${high}.`;
+  return `Stopped after ${plural(last.n_evaluated, "draw")}. The interval so far still holds, as it holds for all looks at once: with confidence ${confidence}, the rate at radius ${radius} is between ${low} and ${high}.`;
 }
 
 /** A track from 0 to 100% with the interval on it, and the rate as a tick. */

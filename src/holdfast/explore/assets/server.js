@@ -62,7 +62,7 @@ function returned() {
 
 async function knock() {
   const box = document.getElementById("gone");
-  tellGone(box, "The server has gone; start `holdfast explore` again. This page keeps trying.");
+  tellGone(box, "The server does not answer. Start `holdfast explore` again; this page keeps trying.");
   for (;;) {
     await pause(RETRY);
     const answer = await attempt("GET", "/api/workbench");

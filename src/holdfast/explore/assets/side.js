@@ -113,7 +113,7 @@ function hearExplain(side, name, data, restored) {
   if (name === "lost") explain(side, restored && { ...restored, jobs: {} });
   if (name === "done") { status.show(null); setExplained(side, data.result, restored); }
   if (name === "failed") { status.show(null); side.parts.body.hidden = true; complain(side.parts.messages, data.message); }
-  if (name === "cancelled") status.tell("The explanation was cancelled. Reload the page, or choose something, to begin again.");
+  if (name === "cancelled") status.tell("The explanation was cancelled. Reload the page or change a setting to start again.");
   if (name === "failed" || name === "cancelled") forget(side);
 }
 

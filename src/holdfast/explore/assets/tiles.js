@@ -100,7 +100,7 @@ function wordTiles(explained, words, toggle) {
     return button;
   });
   const unseen = explained.n_features - buttons.size;
-  const note = unseen > 0 ? make("p", { class: "small" }, `${plural(unseen, "feature")} beyond the end of what is shown of this text.`) : null;
+  const note = unseen > 0 ? make("p", { class: "small" }, `The text is long: ${plural(unseen, "feature")} not shown here.`) : null;
   const element = make("div", { class: "tiles" }, make("div", { class: "words", dir: "auto", role: "group", "aria-label": words }, parts), note);
   return { element, buttons };
 }

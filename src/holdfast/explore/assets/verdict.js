@@ -10,7 +10,7 @@ function verdictOf() {
   const note = make("p", { class: "small tick-note" }, make("span", { class: "tick-key", "aria-hidden": "true" }), "marks the explanation alone");
   const element = make("div", { class: "verdict" },
     make("div", { class: "says" }, make("p", { class: "small" }, "The model now says"), now, chip),
-    make("dl", { class: "others" }, make("div", {}, make("dt", {}, "of the explanation alone"), alone), make("div", {}, make("dt", {}, "of the whole input"), full)),
+    make("dl", { class: "others" }, make("div", {}, make("dt", {}, "explanation alone"), alone), make("div", {}, make("dt", {}, "whole input"), full)),
     counts, margin.element, bars, note);
   const drawn = { key: null, rows: [] };
 
@@ -49,10 +49,11 @@ function countsOf(selected, shown) {
 function meterOf() {
   const name = make("bdi"), value = make("b"), bar = make("span", { class: "bar-fill" }), tick = make("span", { class: "bar-tick" });
   const element = make("div", { class: "margin" }, make("span", { class: "class-name" }, "lead of ", name), make("span", { class: "bar-track centred", "aria-hidden": "true" }, bar, tick), value);
-  let widest = 0;
+  let widest = 0, scaled = null; // to the largest lead of one explanation
   function update({ margin }, { prediction, reference }) {
     element.hidden = margin === null;
     if (margin === null) return;
+    if (scaled !== reference) [widest, scaled] = [0, reference];
     widest = Math.max(widest, Math.abs(margin), Math.abs(reference.margin), 1e-9);
     name.textContent = prediction;
     bar.style.left = `${50 + Math.min(0, (50 * margin) / widest)}%`;

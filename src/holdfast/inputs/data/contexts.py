@@ -86,7 +86,7 @@ def load_contexts(place: str) -> Dataset:
     path, contexts, names = Path(place), list[ContextInput](), list[str]()
     if not path.is_file():
         must = "be followed by a file of JSON lines"
-        raise InvalidValueError(argument="contexts:", must=must, got=f"{place!r}, which is no file")
+        raise InvalidValueError(argument="contexts:", must=must, got=f"{place!r}, which is not a file")
     for number, line in enumerate(read_text(path, most=MOST_UNPACKED).split("\n"), start=1):
         if not line.strip():
             continue

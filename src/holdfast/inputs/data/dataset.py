@@ -209,7 +209,7 @@ def load_bundled(name: str, *, split: str = "test") -> Dataset:
     check_name(name, "data", NAMES)
     check_name(split, "split", SPLITS)
     if name in ("sentences", "contexts", "photos") and split != "test":
-        must = f"be 'test' for bundled:{name}, which no model is trained on"
+        must = f"be 'test' for bundled:{name}, which has no training split"
         raise InvalidValueError(argument="split", must=must, got=repr(split))
     if name == "contexts":
         from holdfast.inputs.data.contexts import load_contexts  # which makes data sets itself
@@ -230,9 +230,11 @@ def load_bundled(name: str, *, split: str = "test") -> Dataset:
         values, targets, classes = table[:, :-1], table[:, -1].astype(np.intp), TUMOURS
     record = json.loads((BOX / f"{name}.json").read_text(encoding="utf-8"))
     if digest_arrays(values, targets) != record["sha256"]:
-        rule = f"bundled:{name} must be the data its test split was chosen from"
+        rule = f"bundled:{name} must be unchanged"
         place = (
-            "this scikit-learn has other data" if name == "digits" else "its file was changed: install holdfast again"
+            "this version of scikit-learn ships different data"
+            if name == "digits"
+            else "its file was changed: install holdfast again"
         )
         raise InvalidValueError(f"{rule}; {place}.")
     test = np.array(record["test"], dtype=np.intp)
@@ -288,7 +290,7 @@ def number_labels(words: Sequence[str], classes: Any = None) -> tuple[NDArray[np
     place = {name: number for number, name in enumerate(names)}
     strange = next((word for word in words if word not in place), None)
     if strange is not None:
-        got = f"no {strange!r} among {len(names)} classes"
+        got = f"no {strange!r} among its {len(names)} classes"
         raise InvalidValueError(argument="classes", must="name every label", got=got)
     return np.array([place[word] for word in words], dtype=np.intp), names
 

@@ -20,7 +20,6 @@ import numpy as np
 from holdfast.errors import HoldfastError, InvalidValueError, MissingExtraError
 from holdfast.extras import import_extra
 from holdfast.inputs.data.dataset import UNKNOWN, Dataset, digest_bytes, no_labels, number_labels
-from holdfast.masking.image.pixels import open_picture
 from holdfast.validation import MOST_TABLE, MOST_UNPACKED, check_file, check_name, read_text, shown
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
@@ -45,6 +44,8 @@ class ImageFiles(Sequence[Any]):
         return len(self.paths)
 
     def __getitem__(self, at: Any) -> Any:
+        from holdfast.masking.image.pixels import open_picture  # few files are pictures
+
         return ImageFiles(self.paths[at]) if isinstance(at, slice) else open_picture(self.paths[at])
 
     def take(self, places: Sequence[int]) -> ImageFiles:
@@ -77,7 +78,7 @@ def load_tweeteval(place: str, *, split: str = "test") -> Dataset:
     texts, words = (_lines(folder, f"{split}_{part}.txt", split) for part in ("text", "labels"))
     if len(texts) != len(words):
         files, got = f"{split}_text.txt and {split}_labels.txt", f"{len(texts)} texts and {len(words)} labels"
-        raise InvalidValueError(f"{files} in {place!r} must have a line per text, got {got}.")
+        raise InvalidValueError(f"{files} in {place!r} must have one line per text, got {got}.")
     pairs = [line.split("\t") for line in _lines(folder, mapping) if line.strip()]
     classes = {pair[0].strip(): pair[1].strip() for pair in pairs if len(pair) > 1}
     if not classes or len(classes) < len(pairs) or list(classes) != [str(number) for number in range(len(classes))]:
@@ -94,7 +95,7 @@ def _lines(folder: Path, name: str, split: str | None = None) -> list[str]:
     path = check_inside(folder, name)
     if not path.is_file():
         known = ", ".join(sorted(file.name.removesuffix("_text.txt") for file in folder.glob("*_text.txt"))) or "none"
-        hint = None if split is None else f"Its splits: {known}; `split` was {split!r}."
+        hint = None if split is None else f"It has the splits {known}; you asked for {split!r}."
         must = f"be followed by a folder with {name}"
         raise InvalidValueError(argument="tweeteval:", must=must, got=repr(str(folder)), hint=hint)
     text = read_text(path, most=MOST_UNPACKED)
@@ -112,8 +113,8 @@ def check_inside(folder: Path, file: str | Path) -> Path:
     except (OSError, ValueError, RuntimeError):  # links in a circle, and what can be the name of no file
         is_inside = False
     if not is_inside:
-        rule = f"Data must lie in the folder that was named, {str(folder)!r}"
-        raise InvalidValueError(f"{rule}: {str(file)!r} does not. Copy it there.")
+        rule = f"Data must be inside {str(folder)!r}"
+        raise InvalidValueError(f"{rule}; {str(file)!r} is not. Copy it there.")
     return folder / file
 
 
@@ -125,15 +126,15 @@ def _found(folder: Path) -> tuple[list[Path], list[str] | None]:
         if (folder / file).is_symlink():  # links to folders are not followed
             check_inside(folder, file)
     if not files:
-        must = f"be followed by a folder with images, {str(folder)!r} has none"
+        must = f"be followed by a folder with images; {str(folder)!r} has none"
         raise InvalidValueError(argument="images:", must=must)
     astray = [file for file in files if len(file.parts) == 1]
     if len(astray) == len(files):
         return files, None
     if astray:
         raise InvalidValueError(
-            f"{str(folder)!r} must have all images in folders named after their classes, or none, got "
-            f"{str(astray[0])!r} and {len(astray) - 1} more outside. Or name the files in a CSV file with `labels`."
+            f"{str(folder)!r} must have either all images in folders named after their classes, or none, got "
+            f"{str(astray[0])!r} and {len(astray) - 1} more outside. Or list the files in a CSV file with `labels`."
         )
     return files, [file.parts[0] for file in files]
 
@@ -142,7 +143,7 @@ def _listed(folder: Path, table: Path) -> tuple[list[Path], list[str]]:
     """The files and labels of a CSV file."""
     must = f"must be a CSV file with the columns {' and '.join(_COLUMNS)}"
     if not table.is_file():
-        raise InvalidValueError(f"{must}, got {str(table)!r}, which is no file.", argument="labels")
+        raise InvalidValueError(f"{must}, got {str(table)!r}, which is not a file.", argument="labels")
     try:
         rows = csv.DictReader(StringIO(read_text(table), newline=""))
         if not set(_COLUMNS) <= set(rows.fieldnames or ()):
@@ -157,7 +158,9 @@ def _listed(folder: Path, table: Path) -> tuple[list[Path], list[str]]:
             check_inside(folder, file)
         if not file or label is None or not (folder / file).is_file():
             line = f"line {number} of {str(table)!r}"
-            raise InvalidValueError(f"{must}; {line} names no file: {shown(file)}, {shown(label)}.", argument="labels")
+            raise InvalidValueError(
+                f"{must}; {line} names no existing file: {shown(file)}, {shown(label)}.", argument="labels"
+            )
     return [Path(file) for file, _ in pairs], [label.strip() for _, label in pairs]
 
 
@@ -224,7 +227,7 @@ def read_table(name: str) -> Any:
     if suffix not in READERS:
         raise InvalidValueError(f"A table must be a {' or '.join(READERS)} file, got {name!r}.")
     if not path.is_file():
-        raise InvalidValueError(f"A table must be a file, got {name!r}, which is none.")
+        raise InvalidValueError(f"A table must be a file, got {name!r}, which is not a file.")
     reader: Callable[[Path], Any] = getattr(import_extra("pandas", "Tables need"), READERS[suffix])
     check_file(path, most=MOST_TABLE)
     try:
@@ -255,7 +258,7 @@ def split_target(
         column = table[check_name(target, "target", [str(column) for column in table.columns])]
         empty = column.isna().to_numpy()
         if empty.any():
-            must = f"be known for every row, {target!r} is empty in row {int(empty.argmax())}"
+            must = f"have a value in every row; {target!r} is empty in row {int(empty.argmax())}"
             raise InvalidValueError(argument="target", must=must)
         if column.dtype.kind == "f" and (column % 1 == 0).all():  # whole numbers stored as floats
             column = column.astype("int64")
@@ -263,7 +266,7 @@ def split_target(
     gone = [*drop, *([] if target is None else [target])]
     features = table.drop(columns=gone).reset_index(drop=True)
     if features.shape[1] == 0:
-        raise InvalidValueError(f"{name} must have a column beside {', '.join(map(repr, gone))}, got none.")
+        raise InvalidValueError(f"{name} must have a column besides {', '.join(map(repr, gone))}, got none.")
     return features, words
 
 
@@ -271,7 +274,7 @@ def matching(rows: Any, features: Any, name: str) -> Any:
     """The columns of the features in a frame of background rows."""
     missing = [str(column) for column in features.columns if column not in rows.columns]
     if missing:
-        must = f"have the columns of the table, {name!r} has no {missing[0]!r}"
+        must = f"have the columns of the table; {name!r} has no {missing[0]!r}"
         raise InvalidValueError(argument="background", must=must)
     return rows[list(features.columns)]
 
@@ -305,6 +308,8 @@ class Column(Sequence[Any]):
                 raise InvalidValueError("it is empty.")
             if not isinstance(value, dict):
                 raise InvalidValueError(f"it is neither a text nor an image, but {type(value).__name__}.")
+            from holdfast.masking.image.pixels import open_picture
+
             # The image in the bytes that are stored, or else in a file of the folder.
             content = value.get("bytes")
             picture = open_picture(BytesIO(content) if content else self._file(value))
@@ -396,6 +401,6 @@ def _choose(chosen: str | None, candidates: list[str], features: Any, name: str,
     if chosen is not None:
         return check_name(chosen, name, features)
     if len(candidates) != 1:
-        must = f"be given: the columns of {place!r} that could be meant are {', '.join(candidates) or 'none'}"
+        must = f"name a column of {place!r}; candidates: {', '.join(candidates) or 'none'}"
         raise InvalidValueError(argument=name, must=must)
     return candidates[0]

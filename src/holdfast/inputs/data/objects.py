@@ -20,7 +20,7 @@ from holdfast.masking.table.palettes import as_frame
 from holdfast.validation import check_list, did_you_mean, is_number, shown
 
 _AXES = {1: "text", 2: "table", 4: "image"}  # axes of an array of inputs → their kind, where nobody says
-_MUST = "be the name of data, or a list of texts, images, rows or contexts, an array of them, or a data frame"
+_MUST = "be the name of a data set, a data frame, or a list or array of texts, images, rows or contexts"
 _HINT = "Say what they are with `kind`: image, text, table or context."
 
 

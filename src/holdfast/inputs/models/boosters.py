@@ -121,7 +121,7 @@ def _reading(path: Path, scheme: str) -> Iterator[None]:
         first = _CUT if isinstance(error, IndexError) else str(error).partition("\n")[0]
         line = re.sub(r"^\[[\d:]+\] \S+: ", "", first).rstrip(" .:")
         raise InvalidValueError(
-            f"{str(path)!r} is no whole {_CALLED[scheme]} model: {line}. {_save(scheme)}"
+            f"{str(path)!r} is not a complete {_CALLED[scheme]} model: {line}. {_save(scheme)}"
         ) from error
 
 
@@ -137,7 +137,7 @@ def _skip_ubj(content: bytes, at: int) -> int:
     if marker == ord("S"):
         return _skip_sized(content, at)
     if marker not in b"[{":
-        raise ValueError(f"byte {at - 1} is of no known type")
+        raise ValueError(f"byte {at - 1} has an unknown type")
     if content[at] == ord("$"):  # numbers of one type: the type, "#", how many
         n_numbers = int.from_bytes(content[at + 4 : at + 12], "big")
         return at + 12 + n_numbers * _SIZES[content[at + 1]]

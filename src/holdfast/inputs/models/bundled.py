@@ -132,7 +132,7 @@ def load_bundled(
 
         return load_efficientnet(folder, **card.settings, **options)
     for option, value in options.items():
-        must = f"be left out for {name}, which is no torch model"
+        must = f"be left out for {name}, which is not a torch model"
         raise InvalidValueError(argument=option, must=must, got=shown(value))
     if card.name == "cancer-linear":
         return load_linear(**card.settings)
@@ -220,7 +220,7 @@ class NamedRows:
             return self.engine.score(rows)
         missing = [name for name in self.means if name not in rows.columns]
         if missing:
-            must = f"have the {len(self.means)} columns of the model, no {missing[0]!r}"
+            must = f"have the {len(self.means)} columns of the model; {missing[0]!r} is missing"
             raise InvalidValueError(argument="inputs", must=must)
         return self.engine.score(rows[list(self.means)].to_numpy())
 

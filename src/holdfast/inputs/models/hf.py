@@ -74,7 +74,7 @@ def load_folder(
     names = module.config.id2label
     if len(names) < 2:
         got = f"config.json names {len(names)} (a regression?)"
-        raise InvalidValueError(f"A classifier must have at least 2 classes, {got}.")
+        raise InvalidValueError(f"A classifier must have at least 2 classes; {got}.")
     files = [folder / name for name in PREPROCESSING[decided] if (folder / name).is_file()]
     settings = canonical({"kind": decided, "max_length": max_length})
     parts = digest_module(module) | digest_files(files) | {"config": canonical(config), "settings": settings}

@@ -33,11 +33,11 @@ class AnswersFromContexts:
     function: Any
 
     def score(self, contexts: Any, /) -> NDArray[Any]:
-        raise ModelError("A language model gives answers, no scores. Bind a context, and ask about masks of it.")
+        raise ModelError("A language model returns answers, not scores. Bind a context to it first.")
 
     def bind(self, context: Any, /, **settings: Any) -> MaskedModel:
         if not isinstance(context, ContextInput):
-            must = "be a question with passages, as `data.load` gives it"
+            must = "be a question with passages, as `data.load` returns it"
             raise InvalidTypeError(argument="input", must=must, got=shown(context))
         if "fill" in settings:
             must = "be left out: hidden passages are not written into the prompt"

@@ -110,7 +110,7 @@ def load_onnx(
     runtime, beside = import_extra("onnxruntime", "onnx: models need"), external_files(path)
     provider = _PROVIDERS[check_name(str(device or "cpu").partition(":")[0], "device", _PROVIDERS)]
     if provider not in runtime.get_available_providers():
-        raise InvalidValueError(argument="device", must="be one this ONNX Runtime has", got=shown(device))
+        raise InvalidValueError(argument="device", must="be a device of this ONNX Runtime", got=shown(device))
     session = open_session(path, provider=provider, threads=check_whole(threads, "threads", minimum=1))
     inputs, outputs = session.get_inputs(), session.get_outputs()
     # The first output of floats with one column per class, else the first.

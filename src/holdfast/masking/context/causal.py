@@ -118,7 +118,9 @@ class CausalModel:
             must = "be a model of Transformers that can `generate`"
             raise InvalidTypeError(argument="module", must=must, got=shown(self.module))
         if not callable(self.tokenizer) or not hasattr(self.tokenizer, "decode"):
-            raise InvalidTypeError(argument="tokenizer", must="be one of Transformers", got=shown(self.tokenizer))
+            raise InvalidTypeError(
+                argument="tokenizer", must="be a tokenizer of Transformers", got=shown(self.tokenizer)
+            )
         checked = {
             "max_tokens": check_size(self.max_tokens, "max_tokens"),
             "temperature": check_amount(self.temperature, "temperature", may_be_zero=True),
@@ -228,7 +230,7 @@ class CausalModel:
             raise InvalidTypeError(argument="reference", must="be a text", got=shown(reference))
         text = reference.strip()
         if not text:
-            must = "have at least one letter that is no white space"
+            must = "not be blank"
             raise InvalidValueError(argument="reference", must=must, got=shown(reference))
         entries = [check_messages(entry) for entry in _check_conversations(conversations)]
         answers = [self._answer_ids(entry, text) for entry in entries]
@@ -254,11 +256,11 @@ class CausalModel:
         prompts = [self._prompt_ids(check_messages(entry)) for entry in _check_conversations(conversations)]
         limit, longest = length_limit(self.module, self.tokenizer), max(map(len, prompts), default=0)
         if limit is not None and longest + self.max_tokens > limit:
-            must = f"leave room for {self.max_tokens} tokens of an answer, of the {limit} that the model can take"
-            hint = "Shorten them, or ask for fewer `max_tokens`."
-            raise InvalidValueError(argument="conversations", must=must, got=f"a prompt of {longest}", hint=hint)
+            must = f"leave room for an answer of {self.max_tokens} tokens within the model's {limit}"
+            hint = "Shorten them, or lower `max_tokens`."
+            raise InvalidValueError(argument="conversations", must=must, got=f"a prompt of {longest} tokens", hint=hint)
         if limit is not None and longest + n_reference > limit:
-            must = f"fit behind a prompt of {longest} tokens into the {limit} that the model can take"
+            must = f"fit after a prompt of {longest} tokens within the model's {limit}"
             raise InvalidValueError(argument="reference", must=must, got=f"{n_reference} tokens")
         return prompts
 

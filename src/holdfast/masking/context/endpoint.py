@@ -173,7 +173,7 @@ class Endpoint:
         if variable is not None and not (isinstance(variable, str) and variable.isidentifier()):
             # What is no name may be the key itself, and is not shown.
             must = "be the name of an environment variable, or None"
-            raise InvalidValueError(argument="key_variable", must=must, hint="The key itself is never given.")
+            raise InvalidValueError(argument="key_variable", must=must, hint="Never pass the key itself.")
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
@@ -407,7 +407,7 @@ class _ChatLoop:
             if self._cache is not None:
                 answer = self._cache.put(request.digest, answer)
         if self._endpoint.budget_tokens is not None and None in (answer.prompt_tokens, answer.completion_tokens):
-            message = f"{self._target} does not report `usage`, so `budget_tokens` cannot be kept. Use `budget_calls`."
+            message = f"{self._target} does not report `usage`, which `budget_tokens` needs. Use `budget_calls`."
             raise ModelError(message)
         return answer
 
@@ -443,7 +443,7 @@ class _ChatLoop:
             if n_tries < endpoint.max_tries:
                 await asyncio.sleep(wait)
         tries = "1 try" if n_tries == 1 else f"{n_tries} tries"
-        raise ModelError(f"{self._target} gave no answer in {tries}. The last time: {reason}. {self._advice()}")
+        raise ModelError(f"{self._target} gave no answer in {tries}. Last error: {reason}. {self._advice()}")
 
     def _spend(self, n_tries: int) -> None:
         """Count a request that is about to be sent, unless the budget is spent."""
@@ -455,14 +455,14 @@ class _ChatLoop:
                 raise BudgetError(
                     f"The budget `{name}` = {limit} is spent: {usage.n_calls} requests were sent, for "
                     f"{usage.prompt_tokens} prompt and {usage.completion_tokens} completion tokens. {self._advice()} "
-                    "Each new endpoint has a budget of its own."
+                    "Each new endpoint has its own budget."
                 )
         self._count(n_calls=1, n_retries=int(n_tries > 1))
 
     def _advice(self) -> str:
         if self._endpoint.cache is None:
-            return "Give a `cache` to keep the answers that came, and to go on from there."
-        return f"Answers so far are in the cache {str(self._endpoint.cache)!r}. Run again to go on from there."
+            return "Set a `cache` to keep the answers and to continue from them."
+        return f"Answers so far are in the cache {str(self._endpoint.cache)!r}. Run again to continue from there."
 
     def _count(self, **more: int) -> None:
         usage = self._state.usage
@@ -479,7 +479,7 @@ class _ChatLoop:
         words = self._quoted(content if isinstance(content, str) else json.dumps(content))
         status = f"status {response.status_code} {response.reason_phrase}".rstrip()
         if response.status_code == HTTPStatus.OK:
-            status = "the answer was no chat completion"
+            status = "the answer was not a chat completion"
         return f"{status}: {words}" if words else status
 
     def _quoted(self, text: str) -> str:
@@ -490,8 +490,8 @@ class _ChatLoop:
 
 
 _HINTS = {
-    HTTPStatus.UNAUTHORIZED: " Is the right key in the environment variable {variable}?",
-    HTTPStatus.NOT_FOUND: " Is this the name of a model there, and does the base URL end in '/v1'?",
+    HTTPStatus.UNAUTHORIZED: " Put the right key into the environment variable {variable}.",
+    HTTPStatus.NOT_FOUND: " Check the name of the model, and that the base URL ends in '/v1'.",
 }
 
 
@@ -525,7 +525,7 @@ class AnswerCache:
         (n_tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         connection.execute("COMMIT")
         if application not in (0, _APPLICATION_ID) or (application == 0 and n_tables):
-            raise StoreError(f"{str(self._path)!r} is a database of something else, no cache. It was left as it is.")
+            raise StoreError(f"{str(self._path)!r} is another database, not a cache. It was not changed.")
         if version > _VERSION:
             raise StoreError(f"The cache {str(self._path)!r} was written by a newer holdfast. Upgrade holdfast.")
         until = time.monotonic() + _BUSY_SECONDS
@@ -611,7 +611,7 @@ def _check_model(model: Any) -> str:
 
 def _check_extra(extra: Any) -> dict[str, Any]:
     """Further fields of a request, copied, so that nobody changes them later."""
-    must = "be a mapping of further fields that JSON can hold"
+    must = "map names of further fields to values that JSON can hold"
     if not isinstance(extra, Mapping):
         raise InvalidTypeError(argument="extra", must=must, got=shown(extra))
     try:
@@ -645,7 +645,7 @@ def _read_key(variable: str | None) -> str:
     """The key, or nothing where none is set."""
     key = "" if variable is None else os.environ.get(variable, "").strip()
     if not (key.isascii() and key.isprintable()):
-        raise InvalidValueError(f"The environment variable {variable} must hold a key of plain letters on one line.")
+        raise InvalidValueError(f"The environment variable {variable} must hold a key of ASCII characters on one line.")
     return key
 
 

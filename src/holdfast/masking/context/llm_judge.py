@@ -75,14 +75,14 @@ def llm_judge(
 
 def _check_prompt(prompt: Any, question: str | None) -> str:
     """A prompt into which both answers are written, and the question if there is one."""
-    must = "be a text with {answer} and {reference}, and {question} if and only if one is given"
+    must = "be a text with {answer} and {reference}, and with {question} exactly if you pass one"
     if not isinstance(prompt, str):
         raise InvalidTypeError(argument="prompt", must=must, got=shown(prompt))
     texts = {"answer": "\0a", "reference": "\0r"} | ({} if question is None else {"question": "\0q"})
     try:
         written = prompt.format(**texts)
     except (LookupError, ValueError, AttributeError, MemoryError) as error:
-        hint = f"It cannot be filled in: {error!r}. Write braces that are meant as {{{{ and }}}}."
+        hint = f"It cannot be filled in: {error!r}. Write literal braces as {{{{ and }}}}."
         raise InvalidValueError(argument="prompt", must=must, got=shown(prompt), hint=hint) from error
     if not all(text in written for text in texts.values()):
         raise InvalidValueError(argument="prompt", must=must, got=shown(prompt))
@@ -110,6 +110,6 @@ def _decide(ask: Callable[[list[str]], list[Any]], template: str, question: str,
     for reply in ask(prompts):
         match = _VERDICT.match(reply) if isinstance(reply, str) else None
         if match is None:
-            raise ModelError(f"The judge must reply yes or no, got {shown(reply)}. Give it another `prompt`.")
+            raise ModelError(f"The judge must reply yes or no, got {shown(reply)}. Change its `prompt`.")
         verdicts.append(match[1].lower() == "yes")
     return verdicts

@@ -151,7 +151,7 @@ class ContextModel(Bound):
         Where only the exact tokens of the context's own reference count, every other one is refused.
         """
         if self.exact and answer.strip() != self.reference:
-            must = "be the context's own, where only its exact tokens count"
+            must = "be the reference of the context, as only its exact tokens count"
             raise InvalidValueError(argument="reference", must=must, got=shown(answer))
         return _without_citations(answer, "reference") if self.cites else answer
 
@@ -182,7 +182,7 @@ class ContextModel(Bound):
         counted: small models make them up.
         """
         if self.context.features != "passages":
-            raise InvalidValueError(argument="features", must="be 'passages' to cite them", got=self.context.features)
+            raise InvalidValueError(argument="features", must="be 'passages' for citations", got=self.context.features)
         template = self.context.template if self.cites else citing_template
         numbered = list(enumerate(self.passages, start=1))
         completions = self.model([self.context.converse(template(self.question, numbered))], [0])
@@ -395,14 +395,14 @@ def mask_context(
         raise InvalidValueError(argument="system", must=must, got=shown(system))
     if check_flag(exact, "exact"):
         if reference is None or not isinstance(language_model, Scoring):
-            must = "come with a `reference` and a causal language model, whose tokens are compared"
+            must = "come with a `reference` and a causal language model"
             raise InvalidValueError(argument="exact", must=must)
         if getattr(language_model, "temperature", 0.0) != 0 or asks_to_cite:
-            raise InvalidValueError(argument="exact", must="be left out for answers that are random or cite")
+            raise InvalidValueError(argument="exact", must="be left out if answers are random or cite passages")
         if forms:
-            raise InvalidValueError(argument="accepted", must="be left out where only exact tokens count")
+            raise InvalidValueError(argument="accepted", must="be left out with `exact=True`")
         if answer == ANOTHER:
-            must = "be another, where only its exact tokens count: this one stands for all other answers"
+            must = "be a different text: this one stands for all other answers"
             raise InvalidValueError(argument="reference", must=must, got=shown(reference))
     agreement = "same_top_class" if exact else "same_answer"  # of answers, equal ones have the same top class
     if forms:
@@ -429,7 +429,7 @@ def mask_context(
 def _without_citations(answer: str, argument: str) -> str:
     text = without_citations(answer)
     if answer.strip() and not text.strip(" .,;:"):
-        raise InvalidValueError(argument=argument, must="say something besides its citations", got=shown(answer))
+        raise InvalidValueError(argument=argument, must="hold more than citations", got=shown(answer))
     return text
 
 
@@ -453,7 +453,7 @@ def _read_parts(passages: Any, features: str | None) -> tuple[str, tuple[str, ..
     are_messages = all(map(_is_message, entries))
     kind = check_name(features or ("messages" if are_messages else "passages"), "features", FEATURES)
     if (kind == "messages") != are_messages:
-        must = "be 'messages' for messages, and for nothing else"
+        must = "be 'messages' for messages only"
         raise InvalidValueError(argument="features", must=must, got=shown(kind))
     texts = tuple(map(_text_of, entries))
     if kind == "messages":
@@ -519,7 +519,7 @@ def as_language_model(
     """Whatever ``mask_context`` takes as a model, as a language model, and what identifies it."""
     is_module = hasattr(model, "generate") and hasattr(model, "config")
     if (tokenizer is not None) != is_module:
-        must = "be given with a causal model that is a torch module, and with nothing else"
+        must = "be given for a causal torch module only"
         raise InvalidValueError(argument="tokenizer", must=must, got=shown(tokenizer))
     if is_module:
         from holdfast.masking.context.causal import CausalModel

@@ -115,7 +115,7 @@ class NativeBooster:
         library = library_of(model) or ""
         if not is_fitted(model):
             must = "be fitted"
-            raise InvalidValueError(argument="classifier", must=must, got=f"a {type(model).__name__} that is not")
+            raise InvalidValueError(argument="classifier", must=must, got=f"an unfitted {type(model).__name__}")
         if library == "catboost":
             return cls(model, library, "scores", tuple(map(str, model.classes_)))
         if library == "lightgbm":

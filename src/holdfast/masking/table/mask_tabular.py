@@ -130,7 +130,7 @@ class TabularModel(Bound):
         """Scores, or their softmax."""
         if self.softmax:
             if outputs.ndim == 1 or outputs.shape[1] < 2:
-                must = "be False for a classifier that gives labels or a single score"
+                must = "be False for a classifier that returns labels or a single score"
                 raise InvalidValueError(argument="softmax", must=must)
             powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
             outputs = np.asarray(powers / powers.sum(axis=1, keepdims=True))
@@ -356,7 +356,7 @@ def mask_tabular(
     n_drawn, key = check_whole(n_background, "n_background", minimum=1), stream_key(rng)
     if isinstance(fill, Resample):
         if background is not None and fill.background is not None and background is not fill.background:
-            must = "be left out beside `fill=resample(rows)`, which says what is drawn from"
+            must = "be left out with `fill=resample(rows)`, which has its own rows"
             raise InvalidValueError(argument="background", must=must, got=shown(background))
         background = background if fill.background is None else fill.background
     table = read_table(row, background, columns)
@@ -420,7 +420,7 @@ def _make_fill(
     if name == "missing":
         return table.given(dict.fromkeys(hidden, float("nan"))), name, None
     if table.background is None:
-        hint = "Give rows to learn from, such as the training set, or a constant such as fill=0.0."
+        hint = "Pass rows to learn from, such as the training set, or a constant such as fill=0.0."
         raise InvalidValueError(argument="background", must=f"be given for fill={name!r}", got="None", hint=hint)
     n_known = len(table.background)
     if name == "resample":
@@ -494,7 +494,7 @@ class Predictor:
             if name in known and name not in own:
                 own[name] = label
             else:
-                extra.append(f"{label!r} besides")
+                extra.append(f"an extra {label!r}")
         missing = [f"no {name!r}" for name in known if name not in own]
         if missing or extra:
             must, got = "have the columns the classifier was fitted on", first_few(missing + extra)
@@ -502,7 +502,7 @@ class Predictor:
                 argument=argument,
                 must=must,
                 got=got,
-                hint="Choose them with `columns=`; a column of labels is the `target`.",
+                hint="Choose columns with `columns=`, and name a column of labels as `target`.",
             )
         return tuple(own[name] for name in known)
 
@@ -525,18 +525,19 @@ def explain_refusal(
     if missing and (_SAYS_MISSING.search(str(error)) or not words):
         categories = category_names(head_of(predictor.estimator))
         of_category = any(spelled(predictor.library, label) in categories for label in missing)
-        own = "CatBoost takes none in columns of categories: give them a category of its own, such as 'missing', as"
+        own = "CatBoost takes none in categorical columns: write a category such as 'missing', as"
         must, hint = "have no missing values for this model", f"{own} for training." if of_category else _FILL_THEM
         return InvalidValueError(argument=argument, must=must, got=f"{places} ({reason})", hint=hint)
     if predictor.library == "catboost" and "cat_feature" in str(error):
-        hint = "Give categories as texts or whole numbers, as for training; fill='mode' hides them by one of their own."
+        hint = (
+            "Pass categories as texts or whole numbers, as in training; fill='mode' replaces them by the most frequent."
+        )
         return InvalidTypeError(f"The model refused the rows: {reason} {hint}")
     if not words:
         return None
     return InvalidTypeError(
-        f"The model refused the rows: {reason} Not numbers: {words}. Leave such columns out, turn them into numbers or "
-        "categories as for training, or save the pipeline that encodes them as the model. CSV files lose categories; "
-        "Parquet keeps them."
+        f"The model refused the rows: {reason} Not numbers: {words}. Leave such columns out, encode them as in "
+        "training, or use the whole pipeline as the model. CSV files lose categories; Parquet keeps them."
     )
 
 

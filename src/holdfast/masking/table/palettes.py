@@ -118,7 +118,7 @@ class FramePalette:
         """The same rows as numbers; columns of anything else are named in the error."""
         strange = [label for label in self.order if not _holds_numbers(self.frame[label])]
         if strange:
-            must, hint = "have numbers only for a classifier on arrays", "give a pipeline that takes data frames"
+            must, hint = "have numbers only for a classifier on arrays", "use a pipeline that takes data frames"
             got = ", ".join(f"{label!r} ({self.frame[label].dtype})" for label in strange)
             raise InvalidTypeError(argument="row", must=must, got=got, hint=f"Encode them first, or {hint}.")
         return ArrayPalette(frame_numbers(self.frame[list(self.order)]), (len(self.order),))
@@ -237,7 +237,7 @@ class FrameTable:
                 raise InvalidTypeError(argument="fill", must=must, got=shown(value))
             if not numeric and is_number(value) and value not in _known_values(own):
                 must = f"be one of the categories of column {label!r} ({own.dtype})"
-                hint = "Give a dictionary with a value per column, or fill='mode'."
+                hint = "Pass a dictionary with a value per column, or fill='mode'."
                 raise InvalidTypeError(argument="fill", must=must, got=shown(value), hint=hint)
             if not numeric and (self.background is not None or isinstance(own.dtype, pandas.CategoricalDtype)):
                 _check_seen(value, own if self.background is None else self.background[label], label, "fill")
@@ -318,7 +318,7 @@ def _check_seen(value: Any, seen: Any, label: Hashable, name: str) -> None:
     known = _known_values(seen)
     if known and not is_missing(value) and value not in known:
         must = f"have a known category in column {label!r} ({first_few(map(repr, known))})"
-        hint = "The background has no such row: add one that has this category." if name == "row" else None
+        hint = "Add a row with this category to the background." if name == "row" else None
         raise InvalidValueError(argument=name, must=must, got=shown(value), hint=hint)
 
 
@@ -557,7 +557,7 @@ def _numbers(value: Any, name: str) -> NDArray[Any]:
     must = "be an array of numbers"
     array = as_array(value.detach().cpu() if hasattr(value, "detach") else value, name, must)
     if array.dtype.kind not in "fiub":
-        hint = "Give mixed columns as a mapping, a pandas Series, or a data frame with a type per column."
+        hint = "Pass mixed columns as a mapping, a pandas Series, or a data frame with a type per column."
         raise InvalidTypeError(argument=name, must=must, got=array.dtype, hint=hint)
     return array
 

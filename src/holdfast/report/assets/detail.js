@@ -45,7 +45,7 @@ function explanationParts(study, entry, one, state) {
     sentence, explainedBy(one.says), draws,
     one.witness ? make("div", { class: "witness" }, make("h4", {}, one.witness.title), make("p", {}, quoted(one.witness.sentence)), explainedBy(one.witness.explanation)) : null,
     one.mus.length ? make("div", {}, make("h4", {}, "Hard certificates of the smoothed model"),
-      make("p", { class: "small" }, "MuS: a vote over masks that keep each feature with the keep probability λ. What is proven is about that vote, which may answer otherwise than the model."),
+      make("p", { class: "small" }, "MuS: a vote over masks that keep each feature with the keep probability λ. Proofs are about that vote, which may differ from the model."),
       make("ul", { class: "claims" }, one.mus.map((text) => make("li", {}, text)))) : null,
     json,
     one.witness?.json ? onDemand("The witness as JSON", () => jsonOf(one.witness.json)) : null,

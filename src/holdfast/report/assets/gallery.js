@@ -44,7 +44,8 @@ function factsOf(study, one) {
   const firm = one.witness?.found ? "" : " No change was found.";
   if (at < 0 || !one.certificates.length) return firm + odd;
   const own = one.certificates[at];
-  return `Kept in ${percent(own.rate)} of cases ${between(own.low, own.high)} at radius ${study.radius}.${firm}${odd}`;
+  const share = own.low === own.high ? `exactly ${percent(own.rate)} of cases` : `${percent(own.rate)} of cases ${between(own.low, own.high)}`;
+  return `Kept in ${share} at radius ${study.radius}.${firm}${odd}`;
 }
 
 /** Input, explanation, and additions that flip it, each with its prediction. */

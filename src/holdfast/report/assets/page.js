@@ -16,7 +16,7 @@ function studyPanel(study) {
     make("dl", { class: "facts-list" }, study.facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, quoted(value))))),
     study.notes.length ? make("ul", { class: "notes" }, study.notes.map((text) => make("li", {}, text))) : null,
     study.groups.length ? curvesPanel(study) : null, rankingPanel(study), sizesPanel(study), accuracyPanel(study), galleryPanel(study, open), inputsPanel(study, open),
-    onDemand("The study as it was asked", () => jsonOf(JSON.stringify(study.spec, null, 1))),
+    onDemand("The settings of the study", () => jsonOf(JSON.stringify(study.spec, null, 1))),
   ];
 }
 

@@ -43,7 +43,7 @@ const settingWords = ([fraction, keep]) => `top ${100 * fraction}%${keep === 1 ?
 function filtersOf(study) {
   const has = (name) => study.table[name].some((value) => value !== null);
   return [["all", "all inputs"], ["unstable", "some explanation below 90%"], ["wrongly", "some explanation predicted unlike its input"],
-    ...(has("right") ? [["misclassified", "misclassified"]] : []), ...(study.gallery.length ? [["gallery", "looked at closer above"]] : [])];
+    ...(has("right") ? [["misclassified", "misclassified"]] : []), ...(study.gallery.length ? [["gallery", "under “A closer look”"]] : [])];
 }
 
 /** What the table shows: facts of the input, then a rate per method, then the smallest witness. */
@@ -123,5 +123,5 @@ function briefOf(study, input) {
   return make("div", {}, make("p", { class: "facts" }, `Predicted `, quoted(study.table.prediction[i]),
     study.table.label[i] === null ? "." : make("span", {}, ", labelled ", quoted(study.table.label[i]), ".")),
     lines.length ? chart.figure : null, lines.length ? chartTable("Rates by radius", "radius", lines) : null,
-    make("p", { class: "small" }, "Certificates, draws and witnesses are on the page for the inputs that it looks at closer (--set n_gallery=N sets how many), and for every input in the file of results."));
+    make("p", { class: "small" }, "This page has certificates, draws and witnesses for the inputs under “A closer look” (--set n_gallery=N sets how many). The file of results has them for every input."));
 }

@@ -269,11 +269,11 @@ def draw_explained(result: Any, model: Any, ax: Axes | None) -> Axes:
     about = result.sufficiency if isinstance(result, CitationCertificate) else result
     given = Evaluator(model)  # which refuses what is no model
     if given.n_features != len(about.selected):
-        must = f"have the {len(about.selected)} features that the result is about"
+        must = f"have {len(about.selected)} features, as the result has"
         raise InvalidValueError(argument="model", must=must, got=given.n_features)
     inputs = (about.provenance.input, given.provenance.input)
     if None not in inputs and len(set(inputs)) > 1:
-        raise InvalidValueError(argument="model", must="be bound to the input that the result is about")
+        raise InvalidValueError(argument="model", must="be bound to the input of the result")
     with themed(), shown_by_pyplot():
         return plot_explained(result, None, input_model(model), ax=ax)
 
