@@ -46,6 +46,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(autouse=True)
+def _counted_one_by_one(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where lines are counted, questions share no batches: what runs in a greenlet is counted for another file."""
+    if request.config.pluginmanager.hasplugin("_cov"):
+        monkeypatch.setattr("holdfast.gathering.find_spec", lambda _name: None)
+
+
 @pytest.fixture
 def ctrl_c() -> Iterator[None]:
     """SIGINT reaches this process and those it starts, even where a shell told a background job to ignore it."""

@@ -10,7 +10,7 @@ import pytest
 from holdfast.calls import HOST, Deadline, ModelCalls, asked_alone
 from holdfast.errors import InvalidValueError, ModelError
 from holdfast.evaluation import Evaluator, bare_model
-from holdfast.outputs import OutputMemory, Repeats, RowsAhead, keys_of, masks_of
+from holdfast.outputs import OutputMemory, Repeats, RowsAhead, keys_of, masks_of, split_rows
 from holdfast.prices import CallMeter, CallPrice
 from tests.helpers.fakes import Recorded, all_masks, score_table
 
@@ -162,3 +162,26 @@ def test_nothing_goes_ahead_of_random_answers_or_of_outputs_that_need_not_come_f
         assert evaluator.ahead(MASKS[:5]) == (10, 251)
         evaluator.draw_answers(2)
         assert evaluator.ahead(MASKS[:5]) is None
+
+
+def test_what_was_computed_together_is_shared_out_by_rows() -> None:
+    first, second = split_rows(OUTPUTS[:5], [2, 3])
+    np.testing.assert_array_equal(first, OUTPUTS[:2])
+    np.testing.assert_array_equal(second, OUTPUTS[2:5])
+    with pytest.raises(ModelError, match=r"one answer per row, got \(3,\) for 4 rows"):
+        split_rows(np.zeros(3), [2, 2])
+    with pytest.raises(ModelError, match="one answer per row"):
+        split_rows(7, [1])
+
+
+def test_a_probe_learns_where_memory_ends() -> None:
+    limits = list[int]()
+
+    class Probe:
+        stop_at = staticmethod(limits.append)
+
+    model = score_table(N)
+    calls = calls_of(model)
+    calls.probe = Probe()
+    calls.halve(9, MemoryError())
+    assert limits == [4] == [calls.batch_size]

@@ -82,6 +82,7 @@ RESULTS: dict[str, Callable[[], Any]] = CERTIFICATES | {
     "difference": lambda: result("comparison").differences[0],
     "comparison of two": lambda: hf.compare(FICKLE, {"a": np.arange(N) < 6, "b": np.arange(N) < 2}, [3], rng=0),
     "certified difference": lambda: result("comparison of two").differences[0],
+    "consistent comparison": lambda: hf.compare(STABLE, {"a": FEW, "b": ~FEW}, [3], rng=0),
     "exact comparison": lambda: hf.compare(FOUR, {"a": [0], "b": [1]}, [1], rng=0),
     "means": lambda: hf.mean_curve([lambda: (WRONG, FEW)] * 5, radii=[1, 6], half_width=0.1, rng=0),
     "mean": lambda: result("means")[6],
@@ -187,6 +188,11 @@ def test_what_changes_the_meaning_of_the_figure_is_in_the_sentence() -> None:
         "exact comparison": "(exact: all masks counted)",
     }.items():
         assert words in str(result(name)), f"{name}: {result(name)}"
+
+
+def test_a_comparison_says_whose_prediction_is_not_that_of_the_full_input() -> None:
+    assert "the full input" in result("comparison").explain()
+    assert "the full input" not in result("consistent comparison").explain()
 
 
 def test_a_curve_says_whether_it_may_be_read_as_a_whole() -> None:

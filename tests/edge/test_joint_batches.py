@@ -20,7 +20,6 @@ import holdfast as hf
 from holdfast.errors import ModelError
 from holdfast.fingerprints import function_key
 from holdfast.masking.speed import layout_probe
-from holdfast.outputs import split_rows
 from holdfast.study import CertifySpec, DataSpec, MaskingSpec, MethodSpec, ModelSpec, MusSpec, SmoothingSpec, StudySpec
 from holdfast.study.local import InProcess, Processes
 from holdfast.study.on_ray import Ray
@@ -228,10 +227,6 @@ def test_joint_batches_of_rows_have_no_more_rows_than_were_asked_for() -> None:
 
 
 def test_answers_that_cannot_be_shared_out_are_refused() -> None:
-    with pytest.raises(ModelError, match=r"one answer per row, got \(3,\) for 4 rows"):
-        split_rows(np.zeros(3), [2, 2])
-    with pytest.raises(ModelError, match="one answer per row"):
-        split_rows(7, [1])
     missing = hf.mask_tabular(lambda rows: np.full((len(rows), 2), np.nan), row(0), fill=0.0)
     with pytest.raises(ModelError, match="NaN"):
         missing.score_jointly([(missing, np.ones((1, 5), dtype=bool))])

@@ -24,8 +24,8 @@ if TYPE_CHECKING:  # needed only on other devices than a CPU
 AUTOCASTS = {"bf16": "bfloat16", "fp16": "float16"}
 """Names of mixed precisions → the number type of their matrix products."""
 
-# A batch size is worth its memory if it computes so many times the rows per second of the best before.
-_BATCH_GAIN = 1.03
+# A larger batch size is taken if it computes at least this share of the rows per second of the fastest.
+_BATCH_LOSS = 0.97
 _MOST_ROWS = 1 << 20  # more than any batch holds
 _MOST_SMALLER = 16  # calls of fewer rows than are still to be tried, after which they are not
 _BATCH_REPEATS = 2  # full calls that are timed per size; the best of them counts, since other work only adds time
@@ -120,29 +120,25 @@ class Runner:
 
 
 class BatchProbe:
-    """How many rows go into the next call: twice as many while that computes more rows per second, then the best.
+    """How many rows go into the next call: twice as many while that computes about as many rows per second or more.
 
     It begins with ``first`` rows. No call is made for its sake, and no result depends on it. On a CPU larger batches
     help until their activations no longer fit its caches, and from there on do harm. A size is given up once twice and
-    four times as many rows were no faster: other work on the machine may slow down one of them.
+    four times as many rows were slower: other work on the machine may slow down one of them. Of sizes that are about as
+    fast the largest is taken: every call has a cost of its own.
     """
 
     def __init__(self, first: int = 4, *, clock: Callable[[], float] = time.perf_counter) -> None:
         self.size, self.clock = first, clock
         self.settled = False
-        self._best, self._most, self._n_smaller = (0.0, first), _MOST_ROWS, 0
+        self._best, self._fastest, self._most, self._n_smaller = first, 0.0, _MOST_ROWS, 0
         self._seconds: list[float] = []
-
-    @property
-    def _is_doubtful(self) -> bool:
-        """Whether twice the best size was no faster, and four times is still to be tried."""
-        return self.size == 4 * self._best[1]
 
     def rows_of(self, n_rows: int) -> int:
         """How many of the rows that wait go into the next call: no small rest is left, once the size is known."""
-        if not self.settled and (n_rows >= self.size or not self._is_doubtful):
+        if not self.settled and (n_rows >= self.size or self.size <= 2 * self._best):
             return min(n_rows, self.size)
-        return min(-(-n_rows // max(1, round(n_rows / self._best[1]))), self._most)
+        return min(-(-n_rows // max(1, round(n_rows / self._best))), self._most)
 
     def record(self, n_rows: int, seconds: float) -> None:
         """Take note of a call; calls of fewer rows than were offered say nothing about the size."""
@@ -150,22 +146,23 @@ class BatchProbe:
             return
         if n_rows == self.size:
             self._seconds.append(seconds)
-        elif self._is_doubtful:
+        elif self.size == 4 * self._best:
             self._n_smaller += 1
         if len(self._seconds) == _BATCH_REPEATS:
             rows_per_second = self.size / max(min(self._seconds), 1e-9)
-            if rows_per_second >= _BATCH_GAIN * self._best[0]:
-                self._best = (rows_per_second, self.size)
-            self.settled = self._is_doubtful
+            self._fastest = max(self._fastest, rows_per_second)
+            if rows_per_second >= _BATCH_LOSS * self._fastest:
+                self._best = self.size
+            self.settled = self.size == 4 * self._best
             self.size, self._seconds, self._n_smaller = 2 * self.size, [], 0
         if self.settled or self._n_smaller == _MOST_SMALLER:
-            self.size, self.settled = self._best[1], True
+            self.size, self.settled = self._best, True
 
     def stop_at(self, n_rows: int) -> None:
         """Never offer more rows than this: memory ran out."""
         self._most = min(self._most, max(1, n_rows))
-        self.size = min(self._best[1], self._most)
-        self._best, self.settled = (self._best[0], self.size), True
+        self._best = self.size = min(self._best, self._most)
+        self.settled = True
 
 
 def batch_probe(

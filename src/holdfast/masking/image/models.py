@@ -282,8 +282,11 @@ class ModuleImageModel(ImageModel):
 
     def _call(self, run: Callable[..., Any], batch: Any, **fields: Any) -> Any:
         """Run the module on images in the way its ``forward`` wants them."""
-        by_name = "pixel_values" in forward_parameters(self.module)
-        return run(pixel_values=batch, **fields) if by_name else run(batch, **fields)
+        return run(pixel_values=batch, **fields) if self._takes_names else run(batch, **fields)
+
+    @cached_property
+    def _takes_names(self) -> bool:
+        return "pixel_values" in forward_parameters(self.module)
 
     def _scores_of(self, batch: Any, run: Callable[..., Any] | None = None, **fields: Any) -> Any:
         try:
@@ -429,13 +432,13 @@ class TensorBatches:
     def __init__(self, elements: Pixels, baseline: Pixels, groups: Groups, *, device: Any, dtype: Any) -> None:
         self.device, self.dtype = device, dtype
         self.image, self.baseline = (self.tensor(values.transpose(2, 0, 1)) for values in (elements, baseline))
-        columns = np.where(groups < 0, int(groups.max()) + 1, groups).ravel()
-        self._columns = to_device(columns.astype(np.int64), device)
+        self._columns = np.where(groups < 0, int(groups.max()) + 1, groups)
+        self._flat: dict[bool, tuple[Any, Any, Any]] = {}
         # Per layout, a buffer nobody uses at the moment: taken while in use, so that threads never share one.
         self._spares: dict[bool, list[Any]] = {False: [], True: []}
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_spares": {False: [], True: []}}
+        return self.__dict__ | {"_flat": {}, "_spares": {False: [], True: []}}
 
     def tensor(self, values: NDArray[Any]) -> Any:
         """The numbers on the device; cast first, so that float64 never travels."""
@@ -447,38 +450,53 @@ class TensorBatches:
 
     def fresh(self, masks: Masks) -> Any:
         """A masked batch that belongs to the caller."""
-        return import_torch().where(self._shown(masks), self.image, self.baseline)
+        return join_batches([(self, masks)])
 
     @contextmanager
     def reused(self, masks: Masks, *, channels_last: bool = False) -> Iterator[Any]:
         """A masked batch in a buffer that is taken back afterwards, and dropped after an error."""
-        torch, spares, buffer = import_torch(), self._spares[channels_last], None
+        spares, buffer = self._spares[channels_last], None
         with suppress(IndexError):
             buffer = spares.pop()
         if buffer is None or len(buffer) < len(masks):
-            layout = torch.channels_last if channels_last else torch.contiguous_format
-            shape = (len(masks), *self.image.shape)
-            buffer = torch.empty(shape, dtype=self.dtype, device=self.device, memory_format=layout)
-        yield torch.where(self._shown(masks), self.image, self.baseline, out=buffer[: len(masks)])
+            buffer = self.empty(len(masks), channels_last=channels_last)
+        batch = buffer[: len(masks)]
+        self.write(masks, batch, channels_last=channels_last)
+        yield batch
         if not spares:
             spares.append(buffer)
 
-    def _shown(self, masks: Masks) -> Any:
+    def empty(self, n_rows: int, *, channels_last: bool) -> Any:
+        """A batch (n_rows, C, H, W) that is to be written."""
+        torch = import_torch()
+        layout = torch.channels_last if channels_last else torch.contiguous_format
+        shape = (n_rows, *self.image.shape)
+        return torch.empty(shape, dtype=self.dtype, device=self.device, memory_format=layout)
+
+    def write(self, masks: Masks, batch: Any, *, channels_last: bool) -> None:
+        """Write the masked images into a batch (b, C, H, W) of this layout, number by number as they lie in memory."""
+        torch, on_cpu = import_torch(), self.device.type == "cpu"
+        if channels_last not in self._flat:
+            order = (1, 2, 0) if channels_last else (0, 1, 2)
+            columns = np.broadcast_to(self._columns, self.image.shape).transpose(order).ravel()
+            image, baseline = (values.permute(order).reshape(-1) for values in (self.image, self.baseline))
+            self._flat[channels_last] = columns if on_cpu else to_device(columns, self.device), image, baseline
+        columns, image, baseline = self._flat[channels_last]
         # With one more column, always true: what -1 refers to.
         padded = np.concatenate([masks, np.ones((len(masks), 1), dtype=bool)], axis=1)
-        matrix = to_device(padded, self.device)
-        return matrix.index_select(1, self._columns).view(len(masks), 1, *self.image.shape[1:])
+        if on_cpu:  # where NumPy is faster
+            shown = torch.from_numpy(padded.take(columns, axis=1))
+        else:
+            shown = to_device(padded, self.device).index_select(1, columns)
+        flat = (batch.permute(0, 2, 3, 1) if channels_last else batch).view(len(masks), image.numel())
+        torch.where(shown, image, baseline, out=flat)
 
 
 def join_batches(parts: Sequence[tuple[TensorBatches, Masks]], *, channels_last: bool = False) -> Any:
     """One batch (b, C, H, W) of images of one shape, each masked by masks of its own."""
-    torch, first = import_torch(), parts[0][0]
-    layout = torch.channels_last if channels_last else torch.contiguous_format
-    shape, start = (sum(len(masks) for _, masks in parts), *first.image.shape), 0
-    batch = torch.empty(shape, dtype=first.dtype, device=first.device, memory_format=layout)
+    batch, start = parts[0][0].empty(sum(len(masks) for _, masks in parts), channels_last=channels_last), 0
     for batches, masks in parts:
-        rows = batch[start : start + len(masks)]
-        torch.where(batches._shown(masks), batches.image, batches.baseline, out=rows)
+        batches.write(masks, batch[start : start + len(masks)], channels_last=channels_last)
         start += len(masks)
     return batch
 
