@@ -184,7 +184,9 @@ def test_weights_keep_their_layout_and_gradients_theirs() -> None:
 
 
 @given(st.floats(0.0, 20.0), st.floats(0.1, 5.0), st.floats(0.0, 1.0))
-def test_the_probe_settles_at_the_largest_size_that_is_about_as_fast_as_any(fixed: float, each: float, squared: float) -> None:
+def test_the_probe_settles_at_the_largest_size_that_is_about_as_fast_as_any(
+    fixed: float, each: float, squared: float
+) -> None:
     """A call of s rows takes a + b·s + c·s²: rows per second rise to one peak."""
 
     def seconds(size: int) -> float:
