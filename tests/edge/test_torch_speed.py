@@ -20,7 +20,7 @@ from holdfast.calls import steady_batch_size
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import evaluating
 from holdfast.masking.image.mask_image import mask_image
-from holdfast.masking.speed import Acceleration, BatchProbe, layout_probe
+from holdfast.masking.speed import Acceleration, BatchProbe, PassProbe, layout_probe
 from holdfast.masking.text.mask_text import mask_text
 from holdfast.masking.torch import on_rows, to_device
 from tests.edge.test_mask_image import _onnx_file
@@ -183,14 +183,15 @@ def test_weights_keep_their_layout_and_gradients_theirs() -> None:
 # -- batch sizes ---------------------------------------------------------------------------------------------
 
 
-@given(st.floats(0.0, 20.0), st.floats(0.1, 5.0), st.floats(0.0, 1.0))
-def test_the_probe_settles_at_the_largest_size_that_is_about_as_fast_as_any(
-    fixed: float, each: float, squared: float
+@pytest.mark.parametrize(("unit", "least", "most"), [(1.0, 1.0, 1.03), (1e-8, 0.97, 0.97)])
+@given(fixed=st.floats(0.0, 20.0), each=st.floats(0.1, 5.0), squared=st.floats(0.0, 1.0))
+def test_the_probe_settles_where_doubling_no_longer_helps(
+    unit: float, least: float, most: float, fixed: float, each: float, squared: float
 ) -> None:
-    """A call of s rows takes a + b·s + c·s²: rows per second rise to one peak."""
+    """A call of s rows takes a + b·s + c·s²: rows per second rise to one peak; of short calls, large ones are taken."""
 
     def seconds(size: int) -> float:
-        return fixed + each * size + squared * size**2
+        return unit * (fixed + each * size + squared * size**2)
 
     probe, n_calls = BatchProbe(), 0
     while not probe.settled and probe.size < 2**20:
@@ -199,9 +200,12 @@ def test_the_probe_settles_at_the_largest_size_that_is_about_as_fast_as_any(
         n_calls += 1
     if probe.settled:
         rate = {size: size / seconds(size) for size in (2**power for power in range(2, 25))}
-        fastest = max(rate[size] for size in rate if size <= 4 * probe.size)
-        assert rate[probe.size] >= 0.97 * fastest
-        assert all(rate[probe.size * times] < 0.97 * fastest for times in (2, 4))
+        fastest = max(rate[size] for size in rate if size < probe.size) if probe.size > 4 else 0.0
+        assert rate[probe.size] >= least * fastest
+        fastest = max(fastest, rate[probe.size])
+        for times in (2, 4):
+            assert rate[probe.size * times] < most * fastest
+            fastest = max(fastest, rate[probe.size * times])
         assert n_calls <= 2 * (4 * probe.size).bit_length()
         settled = probe.size
         probe.record(settled, 1e-9)
@@ -499,3 +503,43 @@ def test_a_layout_that_changes_the_scores_is_not_taken() -> None:
     model = mask_image(network, picture(), groups=(4, 4))
     ask_often(model)
     assert layout_probe(network, model.batches.image).channels_last is False  # type: ignore[attr-defined]
+
+
+# -- passes of parts ------------------------------------------------------------------------------------------
+
+
+class Timed:
+    """Scores of batches, and a clock on which rows take longer in passes of more than ``most`` rows."""
+
+    def __init__(self, most: int, *, rounds: bool = False) -> None:
+        self.most, self.rounds, self.seconds, self.sizes = most, rounds, 0.0, list[int]()
+
+    def __call__(self, batch: Any) -> Any:
+        self.sizes.append(len(batch))
+        self.seconds += len(batch) * (1.0 if len(batch) <= self.most else 1.2)
+        return batch.numpy() + (1e-7 * len(batch) if self.rounds else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("most", "rounds", "least"), [(100, False, None), (32, False, 32), (16, False, 16), (16, True, None)]
+)
+def test_large_batches_are_computed_in_the_parts_that_are_fastest_if_scores_stay_the_same(
+    monkeypatch: pytest.MonkeyPatch, most: int, rounds: bool, least: int | None
+) -> None:
+    module, probe, batch = Timed(most, rounds=rounds), PassProbe(), torch.rand((64, 3), dtype=torch.float64)
+    monkeypatch.setattr("holdfast.masking.speed.work_clock", lambda: module.seconds)
+    for _ in range(9):
+        assert not probe.settled
+        np.testing.assert_allclose(probe.run(batch, module), batch.numpy(), atol=1e-5)
+    assert (probe.settled, probe.least) == (True, least)
+    module.sizes.clear()
+    np.testing.assert_allclose(probe.run(batch[:50], module), batch[:50].numpy(), atol=1e-5)
+    assert module.sizes == {None: [50], 32: [50], 16: [17, 17, 16]}[least]
+
+
+def test_small_batches_are_computed_as_a_whole_and_not_timed() -> None:
+    module, probe = Timed(16), PassProbe()
+    for _ in range(20):
+        probe.run(torch.rand((63, 3)), module)
+    assert set(module.sizes) == {63}
+    assert not probe.settled

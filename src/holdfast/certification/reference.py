@@ -23,7 +23,7 @@ from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, Tally
 from holdfast.exact.countable import PROOFS, Counts, NearestChange
 from holdfast.judging import JudgeErrors
-from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
+from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood, PoolFlips
 from holdfast.plans import Plan, looks_left
 from holdfast.terminal import Pictured
 from holdfast.types import Mask, Masks, Provenance
@@ -38,6 +38,9 @@ MOST_READ = 10**7
 
 _NODES_FOR_EXAMPLE = 20_000
 """Most parts of the space of masks that are searched only to show a change beside a count: a second at most."""
+
+_DRAWN_AT_ONCE, _FEW_FEATURES = 32, 1024
+"""Masks of so few features are drawn so many at a time."""
 
 _PORTION_BYTES = 1 << 26
 """Most memory for masks drawn at a time."""
@@ -225,20 +228,21 @@ class Reference:
         Where a call takes long, masks of later looks are computed in the same call. They may take as long as one more
         call does: if there is another look they save one, and if not no more is lost.
         """
-        design, most, tally, drawn = plan.design, most_drawn(nearby), NOTHING, nearby.sample(0, rng)
+        design, most, tally, drawn, n_sent = plan.design, most_drawn(nearby), NOTHING, nearby.sample(0, rng), 0
         while not tally.n_evaluated or not design.stops(tally.n_evaluated, tally.n_agreed):
             looks = looks_left(design.looks, design.stops, tally.n_evaluated, tally.n_agreed)
             n = looks[0] - tally.n_evaluated
-            if len(drawn) < n <= most:  # nothing is computed ahead of more
-                drawn = np.concatenate([drawn, nearby.sample(n - len(drawn), rng)])
-                ahead = self._evaluator.ahead(drawn)
+            if n <= most:
+                drawn = drawn_to(n, drawn, nearby, rng)
+            if n_sent < n <= most:  # nothing is computed ahead of more
+                ahead = self._evaluator.ahead(drawn[:n])
                 room = 0 if ahead is None else min(*ahead, most - n)
-                last = max(look for look in looks if look <= looks[0] + room)
-                if last > looks[0]:
-                    drawn = np.concatenate([drawn, nearby.sample(last - looks[0], rng)])
-                    self._evaluator.compute_ahead(drawn)
+                n_sent = n + max(look for look in looks if look <= looks[0] + room) - looks[0]
+                if n_sent > n:
+                    drawn = drawn_to(n_sent, drawn, nearby, rng)
+                    self._evaluator.compute_ahead(drawn[:n_sent])
             batches = chain([drawn[:n]], portions(nearby, n - len(drawn), rng))
-            tally, drawn = self.count(batches, after=tally, on_count=on_count), drawn[n:]
+            tally, drawn, n_sent = self.count(batches, after=tally, on_count=on_count), drawn[n:], max(0, n_sent - n)
         return Outcome(tally, plan)
 
     def enumerated(
@@ -472,6 +476,17 @@ def worst_of(outcomes: list[Outcome]) -> Outcome:
 def most_drawn(nearby: Neighborhood) -> int:
     """How many masks fit into the memory that they may take at a time."""
     return max(1, _PORTION_BYTES // len(nearby.selected))
+
+
+def drawn_to(n: int, drawn: Masks, nearby: Neighborhood, rng: np.random.Generator) -> Masks:
+    """Masks that were drawn, and more if they are fewer than n: some to spare where that costs next to nothing."""
+    n_missing = n - len(drawn)
+    if n_missing <= 0:
+        return drawn
+    if isinstance(nearby, PoolFlips) and len(nearby.selected) <= _FEW_FEATURES:  # whose draws do not depend on the cuts
+        n_missing = -(-n_missing // _DRAWN_AT_ONCE) * _DRAWN_AT_ONCE
+    more = nearby.sample(n_missing, rng)
+    return np.concatenate([drawn, more]) if len(drawn) else more
 
 
 def portions(nearby: Neighborhood, n: int, rng: np.random.Generator) -> Iterator[Masks]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.certification.question import Procedure
-from holdfast.certification.reference import Outcome, Reference, asks_together, reference_masks
+from holdfast.certification.reference import Outcome, Reference, asks_together, drawn_to, reference_masks
 from holdfast.completions import nearby_rows
 from holdfast.evaluation import Evaluator, Tally
 from holdfast.neighborhood import Additions, Indices, Neighborhood, PoolFlips, uniform
@@ -193,10 +193,7 @@ class MaskLists:
             if k not in self._rings:
                 self._rings[k] = (self._widest.exactly(k), self._streams(f"size {k}"))
             (ring, rng), n = self._rings[k], int(lengths[k] - self.lengths[k])
-            if k not in self._drawn:
-                self._drawn[k] = ring.sample(n, rng)
-            elif n > len(self._drawn[k]):
-                self._drawn[k] = np.concatenate([self._drawn[k], ring.sample(n - len(self._drawn[k]), rng)])
+            self._drawn[k] = drawn_to(n, self._drawn.get(k, self._widest.selected[None][:0]), ring, rng)
             missing.append(self._drawn[k][:n])
         return np.concatenate(missing) if missing else self._widest.selected[None][:0]
 

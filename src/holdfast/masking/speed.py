@@ -24,8 +24,9 @@ if TYPE_CHECKING:  # needed only on other devices than a CPU
 AUTOCASTS = {"bf16": "bfloat16", "fp16": "float16"}
 """Names of mixed precisions → the number type of their matrix products."""
 
-# A larger batch size is taken if it computes at least this share of the rows per second of the fastest.
-_BATCH_LOSS = 0.97
+# A larger batch size is taken if it computes so many times the rows per second of the fastest before, or, while a call
+# takes only so many seconds, at least this share of them: then what a call itself takes counts too.
+_BATCH_GAIN, _BATCH_LOSS, _SHORT_CALL = 1.03, 0.97, 0.1
 _MOST_ROWS = 1 << 20  # more than any batch holds
 _MOST_SMALLER = 16  # calls of fewer rows than are still to be tried, after which they are not
 _BATCH_REPEATS = 2  # full calls that are timed per size; the best of them counts, since other work only adds time
@@ -34,6 +35,8 @@ _LAYOUT_ROUNDS = 3  # calls of one length that are timed in each layout; the bes
 _LEAST_ROWS = 4  # of a call that says something: for fewer, laying out the weights anew outweighs the rest
 _MANY_ROWS = 16  # from here on channels last was faster, or as fast, for every convolutional network that was timed
 _LAYOUT_GAIN = 0.95  # channels last must take at most this share of the time, or images stay as they are
+_LARGE_BATCH = 64  # rows of a batch that may be computed in parts
+_PASS_GAIN = 0.97  # smaller parts must take at most this share of the time
 _LAYOUT_REFUSALS = ("view size is not compatible", "contiguous", "stride")  # of modules that insist on the usual layout
 
 # Most that scores computed in two ways may differ: of 1 or of the largest score; of what they vary by, so that a model
@@ -120,12 +123,11 @@ class Runner:
 
 
 class BatchProbe:
-    """How many rows go into the next call: twice as many while that computes about as many rows per second or more.
+    """How many rows go into the next call: twice as many while that computes more rows per second, then the best.
 
     It begins with ``first`` rows. No call is made for its sake, and no result depends on it. On a CPU larger batches
     help until their activations no longer fit its caches, and from there on do harm. A size is given up once twice and
-    four times as many rows were slower: other work on the machine may slow down one of them. Of sizes that are about as
-    fast the largest is taken: every call has a cost of its own.
+    four times as many rows were no better: other work on the machine may slow down one of them.
     """
 
     def __init__(self, first: int = 4, *, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -149,10 +151,11 @@ class BatchProbe:
         elif self.size == 4 * self._best:
             self._n_smaller += 1
         if len(self._seconds) == _BATCH_REPEATS:
-            rows_per_second = self.size / max(min(self._seconds), 1e-9)
-            self._fastest = max(self._fastest, rows_per_second)
-            if rows_per_second >= _BATCH_LOSS * self._fastest:
+            least = max(min(self._seconds), 1e-9)
+            rows_per_second = self.size / least
+            if rows_per_second >= (_BATCH_LOSS if least <= _SHORT_CALL else _BATCH_GAIN) * self._fastest:
                 self._best = self.size
+            self._fastest = max(self._fastest, rows_per_second)
             self.settled = self.size == 4 * self._best
             self.size, self._seconds, self._n_smaller = 2 * self.size, [], 0
         if self.settled or self._n_smaller == _MOST_SMALLER:
@@ -238,6 +241,53 @@ class LayoutProbe:
                 raise
             self.allows_last = False
         return scores if self.allows_last else wanted
+
+
+class PassProbe:
+    """How many rows of a large batch go through a module at a time: all, or parts of 32 or 16 that fit the caches.
+
+    Large batches are computed in all ways in turns, and the fastest is kept for the module: if its scores are the same,
+    bit by bit: no result may depend on time.
+    """
+
+    def __init__(self) -> None:
+        self.least: int | None = None  # rows of a part, at least
+        self.settled = False
+        self._seconds: dict[int | None, list[float]] = {None: [], 32: [], 16: []}
+
+    def run(self, batch: Any, score: Callable[[Any], NDArray[Any]]) -> NDArray[Any]:
+        """The scores of a batch."""
+        if self.settled or len(batch) < _LARGE_BATCH:
+            return self._by_parts(batch, score, self.least)
+        least = min(self._seconds, key=lambda least: len(self._seconds[least]))
+        start = work_clock()
+        scores = self._by_parts(batch, score, least)
+        self._seconds[least].append((work_clock() - start) / len(batch))
+        if len(self._seconds[16]) == _LAYOUT_ROUNDS:
+            self.settled, best = True, None
+            for least in (32, 16):
+                if min(self._seconds[least]) <= _PASS_GAIN * min(self._seconds[best]):
+                    best = least
+            if best is not None:
+                whole, parts = (self._by_parts(batch, score, least) for least in (None, best))
+                self.least = best if np.array_equal(whole, parts) else None
+        return scores
+
+    @staticmethod
+    def _by_parts(batch: Any, score: Callable[[Any], NDArray[Any]], least: int | None) -> NDArray[Any]:
+        n_parts = 1 if least is None else max(1, len(batch) // least)
+        if n_parts == 1:
+            return score(batch)
+        return np.concatenate([score(part) for part in batch.tensor_split(n_parts)])
+
+
+def pass_probe(module: Any, batch: Any) -> PassProbe:
+    """The probe of a module for batches of images like these (b, C, H, W); settled at once off the CPU."""
+    shape, on_cpu = tuple(batch.shape[1:]), batch.device.type == "cpu"
+    question = ("passes", shape, batch.dtype, batch.device.type, batch.stride()[1] == 1)
+    probe: PassProbe = notes_of(module).setdefault(question, PassProbe())
+    probe.settled = probe.settled or not on_cpu
+    return probe
 
 
 def _are_close(scores: Any, wanted: Any) -> bool:

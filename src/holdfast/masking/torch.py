@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import MethodType
 from typing import Any
@@ -36,6 +36,7 @@ _SCORING = ("predict_proba", "predict_log_proba", "decision_function")
 _NOTES: WeakKeyDictionary[Any, dict[Hashable, Any]] = WeakKeyDictionary()
 
 
+@cache
 def import_torch() -> Any:
     """The torch package, or an error that says how to get it."""
     return import_extra("torch", "This needs")
@@ -129,8 +130,14 @@ def _run_on_rows(module: Any, device: Any, dtype: Any, rows: Any) -> NDArray[Any
 def evaluating_module(module: Any, *, gradients: bool = False) -> Iterator[None]:
     """Evaluation mode, with or without gradients; every submodule's own mode is restored afterwards."""
     torch = import_torch()
-    training = [part for part in module.modules() if part.training]
-    if training:  # walking through all parts once more takes a small network a while
+    # By its dictionaries: `modules()` takes a small network as long as a few rows.
+    training, parts = [], [module]
+    while parts:
+        part = parts.pop()
+        if part.training:
+            training.append(part)
+        parts += [child for child in part._modules.values() if child is not None]
+    if training:
         module.eval()
     try:
         with torch.inference_mode(not gradients), torch.set_grad_enabled(gradients):

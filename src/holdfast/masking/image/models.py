@@ -20,7 +20,7 @@ from holdfast.fingerprints import function_key
 from holdfast.masking.image.patches import PatchDrop, bind_patches, patch_grid, score_shown_patches
 from holdfast.masking.image.pixels import Groups, Pixels
 from holdfast.masking.onnx import ImageSession
-from holdfast.masking.speed import BatchProbe, Runner, batch_probe, call_meter, layout_probe, work_clock
+from holdfast.masking.speed import BatchProbe, Runner, batch_probe, call_meter, layout_probe, pass_probe, work_clock
 from holdfast.masking.torch import (
     Network,
     attention_weights,
@@ -232,8 +232,7 @@ class ModuleImageModel(ImageModel):
     def _score(self, masks: Masks) -> Outputs:
         def run(channels_last: bool) -> Outputs:
             with self.batches.reused(masks, channels_last=channels_last) as batch:
-                # A module may return a view of its input, which is overwritten by the next batch.
-                return to_numpy(self._scores_of(batch)).copy()
+                return self._by_passes(batch)
 
         with self._evaluating():
             if self.patches is not None:
@@ -250,8 +249,9 @@ class ModuleImageModel(ImageModel):
         lengths = [len(masks) for _, masks in parts]
 
         def run(channels_last: bool) -> Outputs:
-            batch = join_batches([(model.batches, masks) for model, masks in parts], channels_last=channels_last)
-            return to_numpy(self._scores_of(batch)).copy()
+            return self._by_passes(
+                join_batches([(model.batches, masks) for model, masks in parts], channels_last=channels_last)
+            )
 
         with self._evaluating():
             dropped = [(model.patches, masks) for model, masks in parts if model.patches is not None]
@@ -267,6 +267,15 @@ class ModuleImageModel(ImageModel):
             return run(False)
         probe = layout_probe(self.module, self.batches.image)
         return np.asarray((probe.run if self.finds_batch_size else probe.run_untimed)(n_rows, run))
+
+    def _by_passes(self, batch: Any) -> Outputs:
+        """Scores of a batch, in parts if that is faster."""
+
+        def score(part: Any) -> Outputs:
+            # A module may return a view of its input, which is overwritten by the next batch.
+            return to_numpy(self._scores_of(part)).copy()
+
+        return score(batch) if self.runner.acceleration.backend else pass_probe(self.module, batch).run(batch, score)
 
     def score_images(self, images: Pixels) -> Outputs:
         with self._evaluating():
