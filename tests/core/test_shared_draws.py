@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from holdfast import Evaluator, certify, certify_radii, mask_function
 from holdfast.certification.shared_draws import MaskLists
+from holdfast.distributions import Bernoulli
 from holdfast.neighborhood import Additions
 from holdfast.plans import make_plan
 from holdfast.types import Masks
 from tests.helpers.contracts import LEAST_P_VALUE, bits, chi_square
-from tests.helpers.fakes import Recorded, label_table
+from tests.helpers.fakes import Recorded, label_table, score_table
 from tests.helpers.hardest import ring_sizes
 from tests.helpers.oracles import answer, neighbors
 from tests.helpers.pooled_draws import drawn_by_a_curve, drawn_from_a_pool, in_order
@@ -268,3 +269,21 @@ def test_a_radius_that_has_stopped_asks_for_nothing_more() -> None:
     assert curve[60].n_evaluated > 2 * DESIGN.looks[0]
     later = np.concatenate(recorded.batches[1:])
     assert sum(mask.sum() <= 2 for mask in later) <= curve[2].n_repeated  # what the determinism check repeats
+
+
+@pytest.mark.parametrize("at_once", [1, 5])
+@pytest.mark.parametrize("neighborhood", ["additions", "removals", "swaps", Bernoulli(0.3)])
+def test_how_many_masks_are_drawn_at_once_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, at_once: int, neighborhood: Any
+) -> None:
+    model, selected = score_table(20), np.arange(20) < 10
+    options: dict[str, Any] = {"neighborhood": neighborhood, "rng": 3}
+
+    def results() -> list[Any]:
+        curve = certify_radii(model, selected, radii=[4, 6, 8], **options)
+        assert not any(certificate.exact for certificate in curve)
+        return [curve, certify(model, selected, radius=5, **options)]
+
+    usual = results()
+    monkeypatch.setattr("holdfast.certification.reference._DRAWN_AT_ONCE", at_once)
+    assert results() == usual

@@ -60,6 +60,9 @@ _LONGEST = 1 << 30  # tokenizers without a limit call it 10³⁰
 _ATTENTION_DROP, _DELETION = "attention drop", "deletion"
 _KEPT_SHARES = (0.75, 0.5, 0.25, 0.0)  # of the tokens, in the masks of the check
 
+_TOKENS_PER_CALL, _LEAST_ROWS = 4096, 8
+"""A call has about so many tokens, before hidden ones are left out, and at least so many rows."""
+
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
@@ -453,6 +456,11 @@ class TokenModel(Bound):
         """What finds the number of masks per call on a CPU, unless the caller has given one."""
         if self.batch_size is not None or device_of(self.module).type != "cpu":
             return None
+        if self.fill.name == _ATTENTION_DROP:  # rows are of many lengths, and times of calls say nothing
+            first = max(_LEAST_ROWS, _TOKENS_PER_CALL // len(self.groups))
+            probe = batch_probe(self.module, self.fill.name, first, first=first)
+            probe.settled = True
+            return probe
         # Twice as long a text is another question; a few tokens more are not.
         return batch_probe(self.module, self.fill.name, len(self.groups).bit_length(), first=8, clock=work_clock)
 
