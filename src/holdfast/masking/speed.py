@@ -246,8 +246,8 @@ class LayoutProbe:
 class PassProbe:
     """How many rows of a large batch go through a module at a time: all, or parts of 32 or 16 that fit the caches.
 
-    Large batches are computed in all ways in turns, and the fastest is kept for the module: if its scores are the same,
-    bit by bit: no result may depend on time.
+    Large batches are computed in all ways in turns, and the fastest is kept for the module. Parts of a size are used
+    only if the first of them have the same scores as the batch as a whole, bit by bit: no result may depend on time.
     """
 
     def __init__(self) -> None:
@@ -262,15 +262,16 @@ class PassProbe:
         least = min(self._seconds, key=lambda least: len(self._seconds[least]))
         start = work_clock()
         scores = self._by_parts(batch, score, least)
-        self._seconds[least].append((work_clock() - start) / len(batch))
-        if len(self._seconds[16]) == _LAYOUT_ROUNDS:
-            self.settled, best = True, None
-            for least in (32, 16):
-                if min(self._seconds[least]) <= _PASS_GAIN * min(self._seconds[best]):
-                    best = least
-            if best is not None:
-                whole, parts = (self._by_parts(batch, score, least) for least in (None, best))
-                self.least = best if np.array_equal(whole, parts) else None
+        seconds = (work_clock() - start) / len(batch)
+        if least is not None and not self._seconds[least] and not np.array_equal(scores, whole := score(batch)):
+            del self._seconds[least]
+            return whole
+        self._seconds[least].append(seconds)
+        if all(len(times) == _LAYOUT_ROUNDS for times in self._seconds.values()):
+            self.settled = True
+            for least in self._seconds:  # from large to small
+                if min(self._seconds[least]) <= _PASS_GAIN * min(self._seconds[self.least]):
+                    self.least = least
         return scores
 
     @staticmethod
