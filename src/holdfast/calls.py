@@ -96,8 +96,10 @@ class ModelCalls:
         return self.batch_size if self.probe is None else min(self.probe.rows_of(n_rows), self.batch_size)
 
     def clock(self) -> float:
-        """Seconds, as the probe counts them."""
-        return time.perf_counter() if self.probe is None else float(self.probe.clock())
+        """Seconds, as the probe counts them; a call with a time limit is the work of another thread."""
+        if self.probe is None or self.deadline.seconds is not None:
+            return time.perf_counter()
+        return float(self.probe.clock())
 
     @property
     def host(self) -> Host | None:

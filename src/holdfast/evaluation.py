@@ -113,7 +113,8 @@ class Evaluator:
         deadline, n_features = Deadline(check_seconds(timeout)), getattr(model, "n_features", None)
         if not callable(model) or n_features is None:
             must = "be a MaskedModel (`n_features` and a call on masks)"
-            hint = "Wrap a function of masks with `holdfast.mask_function(function, n_features=...)`."
+            hint = "Bind a classifier to its input with `mask_image`, `mask_text` or `mask_tabular`. "
+            hint += "Wrap a function of masks with `holdfast.mask_function(function, n_features=...)`."
             raise InvalidTypeError(argument="model", must=must, got=type(model).__name__, hint=hint)
         self.n_features = check_whole(n_features, "model.n_features", minimum=1)
         self.n_columns: int = getattr(model, "n_columns", self.n_features)  # more if rows say more than what is shown

@@ -65,6 +65,8 @@ class Witness(Pictured, Value, schema="holdfast.witness"):
         The explanation with the additions.
     added : tuple of int
         The features added, in increasing order; none of them can be left out.
+    added_names : tuple of str, or None
+        What the model calls them; None if it does not say.
     n_added : int or None
         Their number; None if nothing was found.
     prediction, original_prediction : int, str, float or None
@@ -107,6 +109,7 @@ class Witness(Pictured, Value, schema="holdfast.witness"):
     proof: str | None = None
     n_completions: int | None = None
     completion: int | None = None
+    added_names: tuple[str, ...] | None = None
 
     def check(self) -> None:
         """Raise if the fields contradict each other."""
@@ -120,6 +123,8 @@ class Witness(Pictured, Value, schema="holdfast.witness"):
         check_prediction(self.original_prediction, self.original_name, self.agree, "original_name")
         if self.found != (self.mask is not None) or (self.n_added or 0) != len(self.added):
             raise InvalidValueError(argument="found", must="agree with `mask`, `added` and `n_added`")
+        if self.added_names is not None and len(self.added_names) != len(self.added):
+            raise InvalidValueError(argument="added_names", must="be one name per feature of `added`")
         if self.mask is not None:
             added = self.mask & ~self.selected
             if (self.selected & ~self.mask).any() or tuple(int(i) for i in added.nonzero()[0]) != self.added:
@@ -135,7 +140,12 @@ class Witness(Pictured, Value, schema="holdfast.witness"):
                 return fitted("Proven: no {reach} {change}.", reach=[reach], change=keeping("changes", *original))
             verbs = keeping("was found that changes", *original)
             return fitted("No {reach} {change}{known}.", reach=[reach], known=[known], change=verbs)
-        names = listed(map(str, self.added)) if self.added else ""
+        numbers, more = listed(map(str, self.added)) if self.added else "", list[str]()
+        if numbers:
+            if self.added_names:
+                more = [listed(quoted(few_words(name), None) for name in self.added_names)]
+            more += [f"feature{'' if len(self.added) == 1 else 's'} {numbers}"]
+            more += [counted(len(self.added), "more feature")]
         if self.n_completions is not None:
             fills = f" with fill {self.completion}"
         smaller = "proven smallest" if self.proven else f"fewer than {len(self.added)} may do"
@@ -145,8 +155,7 @@ class Witness(Pictured, Value, schema="holdfast.witness"):
             smaller=[f" ({smaller})" if self.added else ""],
             fills=[fills],
             change=keeping("changes", *original),
-            added=[f"feature{'' if len(self.added) == 1 else 's'} {names}" if names else "nothing more"]
-            + [counted(len(self.added), "more feature")] * bool(names),
+            added=more or ["nothing more"],
         )
 
     def explain(self) -> str:
@@ -436,7 +445,7 @@ class _WitnessSearch:
             if nearest.cleared > cleared:
                 cleared, proof = nearest.cleared, nearest.method
         best, completion, changed, name = self._best, None, None, None
-        classes, n = self._evaluator.classes, len(self._selected)
+        classes, names, n = self._evaluator.classes, self._evaluator.feature_names, len(self._selected)
         if best is not None:
             changed, name = prediction_of(self._evaluator(best[None])[0], self._agree, classes)
             completion = None if self._n_completions is None else int(numbers_of(best[None], n)[0])
@@ -465,6 +474,7 @@ class _WitnessSearch:
             proof=proof,
             n_completions=self._n_completions,
             completion=completion,
+            added_names=None if names is None else tuple(names[feature] for feature in added),
         )
 
     @property

@@ -15,7 +15,7 @@ MOST_WORDS = 25
 
 NOT_RIGHT = "It does not say that the explanation or the prediction is right."
 NO_PROOF = "It is no proof: rare masks may still change the prediction."
-FIXED_BEFORE = "Fix seed and settings before any result is seen."
+FIXED_BEFORE = "It assumes seed and settings fixed in advance."
 ON_ITS_OWN = "Each holds on its own: one that is picked for its result has no guarantee."
 INCOMPLETE = "Incomplete: the guarantee holds only if what is missing does not depend on the results."
 OTHER_INPUTS = "It says nothing about inputs from elsewhere."

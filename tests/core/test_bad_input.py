@@ -189,7 +189,7 @@ def test_the_question_that_the_bad_ones_spoil_is_a_good_one(function: Any) -> No
 )
 def test_what_is_not_a_masked_model_is_refused_with_the_way_to_make_one(function: Any, model: Any) -> None:
     with pytest.raises(
-        InvalidTypeError, match=r"^`model` must be a MaskedModel .* got \w+\. Wrap .* `holdfast\.mask_function"
+        InvalidTypeError, match=r"^`model` must be a MaskedModel .* got \w+\. Bind .* Wrap .* `holdfast\.mask_function"
     ):
         ask(function, model)
 

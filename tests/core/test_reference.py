@@ -185,3 +185,22 @@ def share_of_any(n: int, n_selected: int, n_marked: int) -> list[Fraction]:
     sizes = [1, free, free * (free - 1) // 2]
     without = [1, unmarked, unmarked * (unmarked - 1) // 2]
     return [1 - Fraction(sum(without[: r + 1]), sum(sizes[: r + 1])) for r in (1, 2)]
+
+
+def test_a_look_of_more_masks_than_fit_into_memory_is_drawn_in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No portion is empty: an agreement need not know what to say of no masks."""
+    model, selected, sizes = (
+        hf.lookup_table(np.random.default_rng(0).normal(size=(2**14, 3)), n_features=14),
+        np.arange(14) < 5,
+        list[int](),
+    )
+
+    def agree(outputs: Any, reference: Any) -> Any:
+        sizes.append(len(outputs))
+        return outputs.argmax(axis=1) == reference.argmax()
+
+    options: dict[str, Any] = {"radius": 9, "plan": "hoeffding", "tolerance": 0.2, "agree": agree, "rng": 0}
+    usual = hf.certify(model, selected, **options)
+    monkeypatch.setattr("holdfast.certification.reference._PORTION_BYTES", 14 * 10)
+    assert hf.certify(model, selected, **options) == usual
+    assert min(sizes) > 0

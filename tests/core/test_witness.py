@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -202,3 +205,26 @@ def test_a_bracket_tells_what_is_all_from_what_was_not_searched():
     open_ = hf.stability_bracket(needs([1, 2, 3, 4, 5, 6]), np.zeros(40, dtype=bool), max_radius=5, rng=0)
     assert (open_.low, open_.below) == (3, None)
     assert "; up to 5, no change was found." in str(open_)
+
+
+class Named:
+    """A model that names its features."""
+
+    def __init__(self, model: Any, names: tuple[str, ...]) -> None:
+        self._model, self.feature_names, self.n_features = model, names, len(names)
+
+    def __call__(self, masks: Any, /) -> Any:
+        return self._model(masks)
+
+
+def test_a_witness_calls_added_features_by_their_names() -> None:
+    names = ("age", "a name of far more than four words", "income", "zip")
+    model = hf.lookup_table([0] * 15 + [1], n_features=4)
+    named = Named(model, names)
+    witness = hf.find_witness(named, [0], rng=0)
+    assert witness.added_names == names[1:]
+    assert str(witness).startswith("Revealing 'a name of far…', 'income' and 'zip' changes")
+    assert hf.Witness.from_json(witness.to_json()) == witness
+    assert hf.find_witness(model, [0], rng=0).added_names is None
+    with pytest.raises(hf.errors.InvalidValueError, match="one name per feature"):
+        dataclasses.replace(witness, added_names=("age",)).check()

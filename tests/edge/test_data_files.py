@@ -270,7 +270,7 @@ def test_a_table_that_cannot_be_used_is_refused(
         ("table.xlsx", b"", "must be a .csv or .parquet file"),
         ("table.parquet", b"not parquet", "cannot be read"),
         ("table.csv", b"", "cannot be read"),
-        ("missing.csv", None, "which is not a file"),
+        ("missing.csv", None, "No such file"),
     ],
 )
 def test_a_file_that_is_no_table_is_named(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:

@@ -639,3 +639,16 @@ def test_the_places_of_features_in_the_text_are_known_to_fast_tokenizers(kind: t
         assert len(spans) == model.n_features
         if features == "words":
             assert tuple(text[start:end].strip() for start, end in spans) == model.feature_names
+
+
+def test_a_function_of_one_text_that_fails_on_a_list_is_told_how_to_be_asked() -> None:
+    model = mask_text(lambda text: [len(text.lower()), 1.0], "good day")
+    with pytest.raises(AttributeError) as caught:
+        model(np.ones((1, 2), dtype=bool))
+    assert "pass `batched=False`" in caught.value.__notes__[0]
+    asked_singly = mask_text(lambda text: [float(len(text.lower())), 1.0], "good day", batched=False)
+    assert asked_singly(np.ones((1, 2), dtype=bool)).tolist() == [[8.0, 1.0]]
+    broken = mask_text(lambda text: text.missing, "good day", batched=False)
+    with pytest.raises(AttributeError) as caught:
+        broken(np.ones((1, 2), dtype=bool))
+    assert not hasattr(caught.value, "__notes__")

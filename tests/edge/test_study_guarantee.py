@@ -229,7 +229,7 @@ def test_the_sentence_says_what_is_claimed_and_under_which_conditions(texts: Pat
     smoothed = replace(found, keep_probability=0.5, agree="within(0.1)")
     assert "keep 0.5" in str(smoothed), "it is about a smoothed model"
     assert "within(0.1)" in str(smoothed)
-    assert "Fix seed and settings before any result is seen." in text
+    assert "It assumes seed and settings fixed in advance." in text
     assert DataSetGuarantee.from_json(found.to_json()) == found
     forged = json.loads(found.to_json()) | {"share": 0.99}
     with pytest.raises(InvalidValueError, match="must follow from the counts"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -509,37 +510,76 @@ def test_a_layout_that_changes_the_scores_is_not_taken() -> None:
 
 
 class Timed:
-    """Scores of batches, and a clock on which rows take longer in passes of more than ``most`` rows."""
+    """Scores of batches, and a clock on which rows take longer in passes of more than ``most`` rows.
 
-    def __init__(self, most: int, *, rounds: bool = False) -> None:
-        self.most, self.rounds, self.seconds, self.sizes = most, rounds, 0.0, list[int]()
+    Batches of fewer than ``takes`` rows are refused.
+    """
+
+    def __init__(self, most: int, *, takes: int = 0) -> None:
+        self.most, self.takes, self.seconds, self.sizes = most, takes, 0.0, list[int]()
 
     def __call__(self, batch: Any) -> Any:
         self.sizes.append(len(batch))
         self.seconds += len(batch) * (1.0 if len(batch) <= self.most else 1.2)
-        return batch.numpy() + (1e-7 * len(batch) if self.rounds else 0.0)
+        if len(batch) < self.takes:
+            raise RuntimeError(f"shape '[64, 3]' is invalid for input of size {3 * len(batch)}")
+        return batch.numpy()
 
 
+@pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize(
-    ("most", "rounds", "least"), [(100, False, None), (32, False, 32), (16, False, 16), (16, True, None)]
+    ("module", "least"),
+    [
+        (Timed(100), None),
+        (Timed(32), 32),
+        (Timed(16), 16),
+        (Timed(16, takes=64), None),
+    ],
+    ids=["whole", "32", "16", "refuses parts"],
 )
 def test_large_batches_are_computed_in_the_parts_that_are_fastest_if_scores_stay_the_same(
-    monkeypatch: pytest.MonkeyPatch, most: int, rounds: bool, least: int | None
+    monkeypatch: pytest.MonkeyPatch, exact: bool, module: Timed, least: int | None
 ) -> None:
-    module, probe, batch = Timed(most, rounds=rounds), PassProbe(), torch.rand((64, 3), dtype=torch.float64)
+    probe, batch = PassProbe(), torch.rand((64, 3), dtype=torch.float64)
     monkeypatch.setattr("holdfast.masking.speed.work_clock", lambda: module.seconds)
-    whole = module(batch)
     for _ in range(9):
-        np.testing.assert_array_equal(probe.run(batch, module), whole)
+        np.testing.assert_array_equal(probe.run(batch, module, exact=exact), batch.numpy())
     assert (probe.settled, probe.least) == (True, least)
     module.sizes.clear()
-    np.testing.assert_allclose(probe.run(batch[:50], module), batch[:50].numpy(), atol=1e-5)
-    assert module.sizes == {None: [50], 32: [50], 16: [17, 17, 16]}[least]
+    np.testing.assert_array_equal(probe.run(batch, module, exact=exact), batch.numpy())
+    assert sum(module.sizes) == 64
+    assert min(module.sizes) >= (probe.least or 64)
+
+
+def test_scores_that_must_not_depend_on_time_are_compared_for_every_number_of_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Parts of 16 rows are as the whole; those of 17, as of 70 rows, are not."""
+    module, probe = Timed(16), PassProbe()
+    monkeypatch.setattr("holdfast.masking.speed.work_clock", lambda: module.seconds)
+
+    def rounded(batch: Any) -> Any:
+        return module(batch) + (1e-7 if 16 < len(batch) < 19 else 0.0)
+
+    for n_rows in [64] * 9 + [70, 70, 64, 100, 50]:
+        batch = torch.rand((n_rows, 3), dtype=torch.float64)
+        np.testing.assert_array_equal(probe.run(batch, rounded, exact=True), batch.numpy())
+    assert probe.least == 16
 
 
 def test_small_batches_are_computed_as_a_whole_and_not_timed() -> None:
     module, probe = Timed(16), PassProbe()
     for _ in range(20):
-        probe.run(torch.rand((63, 3)), module)
+        probe.run(torch.rand((63, 3)), module, exact=True)
     assert set(module.sizes) == {63}
     assert not probe.settled
+
+
+def test_threads_may_share_a_module_whose_parts_are_timed() -> None:
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 8 * 8, 1))
+    model = mask_image(network, torch.rand((3, 8, 8)), groups=(4, 4), batch_size=128)
+    masks = np.random.default_rng(0).random((100, 16)) < 0.5
+    with ThreadPoolExecutor(4) as pool:
+        scores = list(pool.map(model, [masks] * 48))
+    assert all(np.array_equal(own, scores[0]) for own in scores)

@@ -41,7 +41,7 @@ def test_the_demo_ends_with_three_findings_and_the_path_of_its_page(
     assert main(["demo", "--output", str(folder), "--inputs", "1"]) == 0
     printed = capsys.readouterr().out.splitlines()
     page = folder / "report.html"
-    assert printed[-1] == f"Report: {page}"
+    assert printed[-1] == f"Open {page} in a browser."
     found = payload_of(page)
     assert printed[-5:-2] == found["findings"]
     assert len(found["findings"]) == 3

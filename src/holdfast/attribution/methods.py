@@ -360,6 +360,8 @@ def resolve_method(method: Any) -> ResolvedMethod:
     try:
         name = check_name(method, "method", METHODS)
     except ArgumentError as error:
+        if callable(method):
+            error.add_hint("For scores of your own, call your method and give its scores to `holdfast.top(scores, k)`.")
         error.add_hint(f"Or {', or '.join(f'{scheme}:… for {what}' for scheme, what in SCHEMES.items())}.")
         raise
     module, needs = METHODS[name]

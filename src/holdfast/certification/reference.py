@@ -241,7 +241,7 @@ class Reference:
                 if n_sent > n:
                     drawn = drawn_to(n_sent, drawn, nearby, rng)
                     self._evaluator.compute_ahead(drawn[:n_sent])
-            batches = chain([drawn[:n]], portions(nearby, n - len(drawn), rng))
+            batches = chain([drawn[:n]] if len(drawn) else [], portions(nearby, n - len(drawn), rng))
             tally, drawn, n_sent = self.count(batches, after=tally, on_count=on_count), drawn[n:], max(0, n_sent - n)
         return Outcome(tally, plan)
 

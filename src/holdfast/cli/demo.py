@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from holdfast.calls import STEADY_BATCH_SIZE
 from holdfast.cli.options import paint_path
 from holdfast.extras import check_installed, needed
 from holdfast.inputs.data.dataset import PHOTO_GRID, PHOTOS
@@ -67,7 +68,7 @@ def run(options: argparse.Namespace) -> None:
     files, page = list(paths.values()), folder / "report.html"
     sentences = write_report(files, page, n_gallery=_N_GALLERY, accuracy=accuracies, inputs=inputs)
     print("", *sentences, "", sep="\n")
-    print(f"Report: {paint_path(str(page))}", file=unescaped(sys.stdout), flush=True)
+    print(f"Open {paint_path(str(page))} in a browser.", file=unescaped(sys.stdout), flush=True)
 
 
 def demo_studies(n_inputs: int | None = None, *, photos: bool = False) -> dict[str, StudySpec]:
@@ -83,6 +84,7 @@ def demo_studies(n_inputs: int | None = None, *, photos: bool = False) -> dict[s
             masking=MaskingSpec(groups=features.get(data), fill="blur" if data == "photos" else None),
             certify=CertifySpec(radii=radii),
             mus=_VOTES,
+            batch_size=8 if data == "photos" else STEADY_BATCH_SIZE,  # eight photographs fit a processor's caches
             witness=texts,  # the search for the smallest change is short where there are few features
             seed=0,
             name=name,

@@ -463,8 +463,6 @@ def in_words(result: Any, command: str, model: Evaluator) -> str:
     if command == "explain":
         labels = names or [f"feature {number}" for number in range(len(result))]
         text += "".join(f"\n{result.scores[feature]:>10.3g}  {labels[feature]}" for feature in result.ranking[:10])
-    if command == "witness" and result.added and names is not None:
-        text += f" Revealed: {', '.join(names[feature] for feature in result.added)}."
     kept_everywhere = command == "certify" and result.n_agreed == result.n_evaluated and result.consistent
     if kept_everywhere and result.n_completions is None:
         # A stable explanation says little of a model that says the same of nothing at all; one more row tells.

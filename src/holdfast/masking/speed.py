@@ -5,6 +5,7 @@ Calls that are made anyway are timed, no call is made for the sake of speed, and
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -247,47 +248,76 @@ class PassProbe:
     """How many rows of a large batch go through a module at a time: all, or parts of 32 or 16 that fit the caches.
 
     Large batches are computed in all ways in turns, and the fastest is kept for the module. Parts of a size are used
-    only if the first of them have the same scores as the batch as a whole, bit by bit: no result may depend on time.
+    only if the first of them had the scores of the batch as a whole. Where scores must not depend on time, they must be
+    equal bit by bit, and that is seen for every number of rows.
     """
 
     def __init__(self) -> None:
         self.least: int | None = None  # rows of a part, at least
         self.settled = False
         self._seconds: dict[int | None, list[float]] = {None: [], 32: [], 16: []}
+        self._are_same: dict[tuple[int, int | None], bool] = {}
 
-    def run(self, batch: Any, score: Callable[[Any], NDArray[Any]]) -> NDArray[Any]:
-        """The scores of a batch."""
-        if self.settled or len(batch) < _LARGE_BATCH:
-            return self._by_parts(batch, score, self.least)
-        least = min(self._seconds, key=lambda least: len(self._seconds[least]))
-        start = work_clock()
-        scores = self._by_parts(batch, score, least)
-        seconds = (work_clock() - start) / len(batch)
-        if least is not None and not self._seconds[least] and not np.array_equal(scores, whole := score(batch)):
-            del self._seconds[least]
-            return whole
-        self._seconds[least].append(seconds)
-        if all(len(times) == _LAYOUT_ROUNDS for times in self._seconds.values()):
-            self.settled = True
-            for least in self._seconds:  # from large to small
-                if min(self._seconds[least]) <= _PASS_GAIN * min(self._seconds[self.least]):
-                    self.least = least
+    def run(self, batch: Any, score: Callable[[Any], NDArray[Any]], *, exact: bool) -> NDArray[Any]:
+        """The scores of a batch; ``exact`` if they are not to depend on time."""
+        n_rows, least = len(batch), self.least
+        if n_rows < (_LARGE_BATCH if exact or least is None else 2 * least):
+            return score(batch)
+        is_timed = not self.settled and n_rows >= _LARGE_BATCH
+        if is_timed:
+            least = min(self._seconds, key=lambda least: len(self._seconds[least]))
+        if least is None:
+            scores, seconds = _timed(lambda: score(batch))
+        elif self._are_same.get((least, n_rows if exact else None), True):
+            scores, seconds = self._compare(batch, score, least, exact)
+        else:
+            scores, seconds = score(batch), math.inf
+        if is_timed:
+            self._seconds[least].append(seconds)
+            self._settle()
         return scores
 
-    @staticmethod
-    def _by_parts(batch: Any, score: Callable[[Any], NDArray[Any]], least: int | None) -> NDArray[Any]:
-        n_parts = 1 if least is None else max(1, len(batch) // least)
-        if n_parts == 1:
-            return score(batch)
-        return np.concatenate([score(part) for part in batch.tensor_split(n_parts)])
+    def _compare(
+        self, batch: Any, score: Callable[[Any], NDArray[Any]], least: int, exact: bool
+    ) -> tuple[NDArray[Any], float]:
+        """The scores by parts, and what they take; the first time they must be those of the whole."""
+        key = least, len(batch) if exact else None
+        if key in self._are_same:
+            return _timed(lambda: _by_parts(batch, score, least))
+        whole = score(batch)
+        try:
+            scores, seconds = _timed(lambda: _by_parts(batch, score, least))
+            self._are_same[key] = np.array_equal(scores, whole) if exact else _are_close(scores, whole)
+        except Exception:  # of a module that takes no such part
+            self._are_same[key] = False
+        return (scores, seconds) if self._are_same[key] else (whole, math.inf)
+
+    def _settle(self) -> None:
+        if all(len(times) >= _LAYOUT_ROUNDS for times in self._seconds.values()):
+            best = None
+            for least, times in self._seconds.items():  # from large to small
+                if min(times) <= _PASS_GAIN * min(self._seconds[best]):
+                    best = least
+            self.least, self.settled = best, True
 
 
-def pass_probe(module: Any, batch: Any) -> PassProbe:
+def _timed(work: Callable[[], NDArray[Any]]) -> tuple[NDArray[Any], float]:
+    """What it gives, and the seconds it takes for each of its numbers."""
+    start = work_clock()
+    scores = work()
+    return scores, (work_clock() - start) / max(1, np.size(scores))
+
+
+def _by_parts(batch: Any, score: Callable[[Any], NDArray[Any]], least: int) -> NDArray[Any]:
+    return np.concatenate([score(part) for part in batch.tensor_split(len(batch) // least)])
+
+
+def pass_probe(module: Any, batch: Any, acceleration: Acceleration) -> PassProbe:
     """The probe of a module for batches of images like these (b, C, H, W); settled at once off the CPU."""
-    shape, on_cpu = tuple(batch.shape[1:]), batch.device.type == "cpu"
-    question = ("passes", shape, batch.dtype, batch.device.type, batch.stride()[1] == 1)
+    channels_last = batch.stride()[1] == 1
+    question = ("passes", tuple(batch.shape[1:]), batch.dtype, batch.device.type, channels_last, acceleration)
     probe: PassProbe = notes_of(module).setdefault(question, PassProbe())
-    probe.settled = probe.settled or not on_cpu
+    probe.settled = probe.settled or batch.device.type != "cpu"
     return probe
 
 

@@ -131,12 +131,14 @@ def evaluating_module(module: Any, *, gradients: bool = False) -> Iterator[None]
     """Evaluation mode, with or without gradients; every submodule's own mode is restored afterwards."""
     torch = import_torch()
     # By its dictionaries: `modules()` takes a small network as long as a few rows.
-    training, parts = [], [module]
+    training, parts, known = [], [module], {id(module)}
     while parts:
         part = parts.pop()
         if part.training:
             training.append(part)
-        parts += [child for child in part._modules.values() if child is not None]
+        children = [child for child in part._modules.values() if child is not None and id(child) not in known]
+        known.update(map(id, children))
+        parts += children
     if training:
         module.eval()
     try:

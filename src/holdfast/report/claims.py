@@ -252,7 +252,7 @@ def _proofs(studies: Sequence[Evidence]) -> Iterator[str]:
     accuracy = f" The accuracy of these smoothed models is {_range(shares)}." if shares else ""
     yield (
         f"At the largest radius ({where}, by study), explanations by these methods keep the prediction in "
-        f"{_range([best.soft[-1].mean for _, best in voted])} of cases on average. Proofs (MuS) exist only for "
+        f"{_range([best.soft[-1].mean for _, best in voted])} of cases on average. Hard proofs exist only for "
         f"smoothed models: for {_range([vote.rates[0].mean for vote in votes])} of the inputs at the smallest "
         f"radius and for {_range([vote.rates[-1].mean for vote in votes])} at the largest.{accuracy}"
     )

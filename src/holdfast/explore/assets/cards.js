@@ -31,7 +31,7 @@ function certifyCard(app) {
     slider.value = String(Math.min(choices.radius ?? workbench.radius_default ?? 1, most));
     setRadius(Number(slider.value));
   }
-  const card = cardOf("Does it hold fast?", "Reveal more features at random: how often does the prediction stay? The interval narrows as draws come in, and holds at all looks at once with the chosen confidence. The certificate at the end is a second statement with its own guarantee. Where a model can be read, all masks are counted instead.", controls);
+  const card = cardOf("Does it hold fast?", "Reveal more features at random: how often does the prediction stay? The interval narrows as draws come in, and holds at all looks at once with the chosen confidence. The certificate at the end is a second statement with its own guarantee. If holdfast can read the model itself, as with trees, it counts all masks instead.", controls);
   return { ...card, act, refresh, kind: "certify" };
 }
 

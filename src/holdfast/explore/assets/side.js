@@ -38,7 +38,7 @@ const range = (n) => Array.from({ length: n }, (_, i) => i);
 const same = (a, b) => a.length === b.length && a.every((value, i) => value === b[i]);
 
 const keysOf = () => make("p", { class: "keys" }, make("mark", { class: "selected" }, "selected"), " is the explanation, ", make("mark", { class: "added" }, "added"),
-  " is what you revealed, ", make("span", { class: "removed" }, "taken away"), " is what you hid of it, ", make("span", { class: "hidden" }, "hidden"), " the model does not see.");
+  " is what you revealed, ", make("span", { class: "removed" }, "taken away"), " is what you hid of it, ", make("span", { class: "hidden" }, "hidden"), " is what the model does not see.");
 
 /** A line that says how far some work is, with a bar and a button to cancel it. */
 function statusOf() {

@@ -227,7 +227,7 @@ def read_table(name: str) -> Any:
     if suffix not in READERS:
         raise InvalidValueError(f"A table must be a {' or '.join(READERS)} file, got {name!r}.")
     if not path.is_file():
-        raise InvalidValueError(f"A table must be a file, got {name!r}, which is not a file.")
+        raise InvalidValueError(f"No such file: {name!r}.")
     reader: Callable[[Path], Any] = getattr(import_extra("pandas", "Tables need"), READERS[suffix])
     check_file(path, most=MOST_TABLE)
     try:

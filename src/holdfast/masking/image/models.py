@@ -275,7 +275,10 @@ class ModuleImageModel(ImageModel):
             # A module may return a view of its input, which is overwritten by the next batch.
             return to_numpy(self._scores_of(part)).copy()
 
-        return score(batch) if self.runner.acceleration.backend else pass_probe(self.module, batch).run(batch, score)
+        acceleration = self.runner.acceleration
+        if acceleration.backend is not None:
+            return score(batch)
+        return pass_probe(self.module, batch, acceleration).run(batch, score, exact=not self.finds_batch_size)
 
     def score_images(self, images: Pixels) -> Outputs:
         with self._evaluating():

@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from itertools import accumulate
 from typing import Any, Protocol
@@ -60,7 +61,13 @@ class TextModel(Bound):
 
     def __call__(self, masks: Masks, /) -> Outputs:
         texts = self._texts(masks)
-        return self._read(self.answer(texts), len(texts))
+        try:
+            answers = self.answer(texts)
+        except (AttributeError, TypeError) as error:
+            if not isinstance(self.answer, partial):  # a function of one text would fail like this
+                error.add_note("The function got a list of texts. If it takes one text, pass `batched=False`.")
+            raise
+        return self._read(answers, len(texts))
 
     @property
     def join_key(self) -> Hashable | None:

@@ -141,7 +141,7 @@ function lineOf(line, { x, y }) {
 /** The lines of a chart as a table, for those who would rather read. */
 function chartTable(caption, xLabel, lines) {
   const values = [...new Set(lines.flatMap((line) => line.x))].sort((a, b) => a - b);
-  const cell = (line, value) => (line.x.includes(value) ? valueText(line, line.x.indexOf(value)) : "–");
+  const cell = (line, value) => (line.x.includes(value) ? valueText(line, line.x.indexOf(value)).replace(", ", ",\u00a0") : "–"); // no interval over two lines
   return tableOf(caption, [xLabel, ...lines.map((line) => line.label)],
     values.map((value) => [String(value), ...lines.map((line) => cell(line, value))]));
 }
