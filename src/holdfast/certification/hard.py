@@ -192,7 +192,9 @@ class HardCertificate(PredictionClaim, schema="holdfast.hard_certificate"):
         hidden += [f"{self.input_removal_radius} of all"] if self.input_removal_radius else []
         changes = [f"revealing up to {self.radius} more"] if self.radius else []
         changes += [f"hiding up to {' or '.join(hidden)}"] if hidden else []
-        said, claim = "Proven for the smoothed model", f"{' or '.join(changes)} features {{keeps}}{{open}}{{but}}."
+        is_one = not self.input_removal_radius and (self.removal_radius or self.radius) == 1
+        noun = "feature" if is_one else "features"
+        said, claim = "Proven for the smoothed model", f"{' or '.join(changes)} {noun} {{keeps}}{{open}}{{but}}."
         if not changes:
             said, claim = (
                 "Nothing is proven for the smoothed model",
