@@ -160,7 +160,10 @@ def test_smoothing_only_the_unselected_features_certifies_their_revelation():
             (0, 2, None),
             "Proven for the smoothed model: hiding up to 2 selected features never changes the prediction 0;",
         ),
-        ((0, 1, None), "Proven for the smoothed model: hiding up to 1 selected feature never changes the prediction 0;"),
+        (
+            (0, 1, None),
+            "model: hiding up to 1 selected feature never changes the prediction 0;",
+        ),
         ((0, 0, 1), "Proven for the smoothed model: hiding up to 1 of all features never changes the prediction 0;"),
         ((1, 0, 2), "revealing up to 1 more or hiding up to 2 of all features never changes the prediction 0."),
     ],

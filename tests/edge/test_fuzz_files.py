@@ -192,7 +192,7 @@ ASK = ["--radius", "1", "--method", "lime", "--top", "1"]
         (["verify", "/dev/zero", *TEXT], "must be a regular file"),
         (["study", "plan", "/dev/zero"], "must be a regular file"),
         (["certify", "--model", "skops:a", "--input", "table:/dev/zero#0", *ASK], "A table must be a .csv"),
-        (["certify", "--model", "skops:a", "--input", "http://a.b/c.csv#0", *ASK], "A table must be a file"),
+        (["certify", "--model", "skops:a", "--input", "http://a.b/c.csv#0", *ASK], "No such file"),
         (["study", "status", "/dev/zero"], "/dev/zero"),
         (["certify", "--model", "skops:/dev/zero", "--input", "text:a", *ASK], "existing file"),
         (["certify", "--model", "onnx:/dev/zero", "--input", "text:a", *ASK], "existing file"),
