@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from holdfast.study.local import DONE, EVENT, READY, Message, Pool, PoolWorker, 
 from holdfast.study.records import Task, tasks_of
 from holdfast.study.session import run_study
 from holdfast.study.worker import Skipped
-from tests.helpers.study_support import load_lingering, make_spec, unmeasured, write_texts
+from tests.helpers.study_support import load_lingering, make_spec, write_texts
 
 ROOT = Path(__file__).parents[2]
 
@@ -87,17 +86,3 @@ def test_a_script_without_a_guard_is_told_so(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert 'Put the code of your script under `if __name__ == "__main__":`.' in done.stderr
     assert "is being written by another process" not in done.stderr
-
-
-def test_coverage_sees_what_only_workers_run(tmp_path: Path) -> None:
-    pytest.importorskip("coverage")
-    texts, report = write_texts(tmp_path / "texts", 1), tmp_path / "coverage.json"
-    environment = unmeasured() | {"COVERAGE_FILE": str(tmp_path / ".coverage")}
-    for command in (
-        ["run", "-m", "tests.helpers.study_runner", str(texts), str(tmp_path / "a.db"), "1"],
-        ["combine", "--quiet"],
-        ["json", "--quiet", "--include=*/study/local.py", "-o", str(report)],
-    ):
-        subprocess.run([sys.executable, "-m", "coverage", *command], cwd=ROOT, env=environment, check=True)
-    (file,) = json.loads(report.read_text())["files"].values()
-    assert file["functions"]["_serve"]["executed_lines"]
