@@ -196,7 +196,11 @@ class BarePasses:
 def _counting(network: Any) -> list[int]:
     """The number of rows of each call of the module."""
     sizes: list[int] = []
-    network.register_forward_pre_hook(lambda _module, batch: sizes.append(len(batch[0])))
+
+    def count(_module: Any, batch: Any, fields: Any) -> None:
+        sizes.append(len(batch[0] if batch else fields["pixel_values"]))
+
+    network.register_forward_pre_hook(count, with_kwargs=True)
     return sizes
 
 
