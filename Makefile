@@ -59,7 +59,7 @@ test-house: $(STAMP) ## run the rest that is not slow
 	$(PYTEST) --dist loadfile tests/house
 
 test-all: $(STAMP) ## run every test, the slow theory and scale checks too
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile -o faulthandler_timeout=0
 
 audit: $(STAMP) ## look up known weaknesses of the packages in use (needs the network)
 	.ci/audit $(BIN)

@@ -57,7 +57,7 @@ class Evaluator:
     batch_size : int, optional
         Most rows per model call; the model's own ``batch_size``, or 256, if None, of which a model
         with a ``batch_probe`` takes what its first calls show to be fastest. A size that is given is
-        kept, and nothing is timed: networks round differently in batches of another shape. Halved,
+        kept, and no other is tried: networks round differently in batches of another shape. Halved,
         keeping finished work, when the model runs out of memory.
     progress : bool or callable, optional
         True for a bar on stderr, False for none in questions about it either, or a function of (rows computed, most

@@ -39,7 +39,7 @@ def fill(parser: argparse.ArgumentParser, command: str) -> None:
     )
     parser.add_argument("--inputs", type=int, metavar="N", help="inputs per study (default: 16 to 60)")
     parser.add_argument(
-        "--photos", action="store_true", help="also photographs, with an ImageNet network (5 more minutes)"
+        "--photos", action="store_true", help="also photographs, with an ImageNet network (about 10 more minutes)"
     )
     parser.set_defaults(run=run)
 
