@@ -21,7 +21,7 @@ from holdfast.calls import steady_batch_size
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import evaluating
 from holdfast.masking.image.mask_image import mask_image
-from holdfast.masking.speed import Acceleration, BatchProbe, PassProbe, layout_probe
+from holdfast.masking.speed import Acceleration, BatchProbe, layout_probe
 from holdfast.masking.text.mask_text import mask_text
 from holdfast.masking.torch import on_rows, to_device
 from tests.edge.test_mask_image import _onnx_file
@@ -506,76 +506,7 @@ def test_a_layout_that_changes_the_scores_is_not_taken() -> None:
     assert layout_probe(network, model.batches.image).channels_last is False  # type: ignore[attr-defined]
 
 
-# -- passes of parts ------------------------------------------------------------------------------------------
-
-
-class Timed:
-    """Scores of batches, and a clock on which rows take longer in passes of more than ``most`` rows.
-
-    Batches of fewer than ``takes`` rows are refused.
-    """
-
-    def __init__(self, most: int, *, takes: int = 0) -> None:
-        self.most, self.takes, self.seconds, self.sizes = most, takes, 0.0, list[int]()
-
-    def __call__(self, batch: Any) -> Any:
-        self.sizes.append(len(batch))
-        self.seconds += len(batch) * (1.0 if len(batch) <= self.most else 1.2)
-        if len(batch) < self.takes:
-            raise RuntimeError(f"shape '[64, 3]' is invalid for input of size {3 * len(batch)}")
-        return batch.numpy()
-
-
-@pytest.mark.parametrize("exact", [False, True])
-@pytest.mark.parametrize(
-    ("module", "least"),
-    [
-        (Timed(100), None),
-        (Timed(32), 32),
-        (Timed(16), 16),
-        (Timed(16, takes=64), None),
-    ],
-    ids=["whole", "32", "16", "refuses parts"],
-)
-def test_large_batches_are_computed_in_the_parts_that_are_fastest_if_scores_stay_the_same(
-    monkeypatch: pytest.MonkeyPatch, exact: bool, module: Timed, least: int | None
-) -> None:
-    probe, batch = PassProbe(), torch.rand((64, 3), dtype=torch.float64)
-    monkeypatch.setattr("holdfast.masking.speed.work_clock", lambda: module.seconds)
-    for _ in range(9):
-        np.testing.assert_array_equal(probe.run(batch, module, exact=exact), batch.numpy())
-    assert (probe.settled, probe.least) == (True, least)
-    module.sizes.clear()
-    np.testing.assert_array_equal(probe.run(batch, module, exact=exact), batch.numpy())
-    assert sum(module.sizes) == 64
-    assert min(module.sizes) >= (probe.least or 64)
-
-
-def test_scores_that_must_not_depend_on_time_are_compared_for_every_number_of_rows(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Parts of 16 rows are as the whole; those of 17, as of 70 rows, are not."""
-    module, probe = Timed(16), PassProbe()
-    monkeypatch.setattr("holdfast.masking.speed.work_clock", lambda: module.seconds)
-
-    def rounded(batch: Any) -> Any:
-        return module(batch) + (1e-7 if 16 < len(batch) < 19 else 0.0)
-
-    for n_rows in [64] * 9 + [70, 70, 64, 100, 50]:
-        batch = torch.rand((n_rows, 3), dtype=torch.float64)
-        np.testing.assert_array_equal(probe.run(batch, rounded, exact=True), batch.numpy())
-    assert probe.least == 16
-
-
-def test_small_batches_are_computed_as_a_whole_and_not_timed() -> None:
-    module, probe = Timed(16), PassProbe()
-    for _ in range(20):
-        probe.run(torch.rand((63, 3)), module, exact=True)
-    assert set(module.sizes) == {63}
-    assert not probe.settled
-
-
-def test_threads_may_share_a_module_whose_parts_are_timed() -> None:
+def test_threads_may_share_a_module() -> None:
     torch.manual_seed(0)
     network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 8 * 8, 1))
     model = mask_image(network, torch.rand((3, 8, 8)), groups=(4, 4), batch_size=128)

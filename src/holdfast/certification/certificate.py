@@ -30,7 +30,7 @@ from holdfast.evaluation import Evaluator
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import PLANS, RATE_KINDS, WORST, Plan, most_rows, parts_of
 from holdfast.plans.design import Design
-from holdfast.types import MaskedModel
+from holdfast.types import MaskedModel, Masks
 from holdfast.validation import check_mask, check_name, check_share, check_size, check_whole, is_number, shown
 from holdfast.words import (
     FIXED_BEFORE,
@@ -386,38 +386,53 @@ def certify(
         plan = question.plan_for(parts, question.make_plan())
         if evaluator.progress is not None:
             evaluator.expect(most_rows(parts, plan))
-        before = evaluator.n_calls
-        _compute_first(parts, plan, evaluator, procedure)
+        before, streams = evaluator.n_calls, [procedure.own_stream(mask, str(part.smallest)) for part in parts]
+        drawn = _compute_first(parts, plan, streams, evaluator, procedure)
         reference = Reference(evaluator, mask, procedure, calls_before=before)
         lists = reference.lists(nearby)
-        outcomes = [_enumerate_or_sample(part, plan, reference, procedure, on_look, lists=lists) for part in parts]
+        outcomes = [
+            _enumerate_or_sample(part, plan, reference, procedure, on_look, rng=rng, drawn=masks, lists=lists)
+            for part, rng, masks in zip(parts, streams, drawn, strict=True)
+        ]
         outcome = worst_of(outcomes) if question.rate_kind in WORST else outcomes[0]
         return make_certificate(reference, nearby, outcome, procedure)
 
 
-def _compute_first(parts: list[Neighborhood], plan: Plan, evaluator: Evaluator, procedure: Procedure) -> None:
+def _compute_first(
+    parts: list[Neighborhood],
+    plan: Plan,
+    streams: list[np.random.Generator],
+    evaluator: Evaluator,
+    procedure: Procedure,
+) -> list[Masks | None]:
     """Compute the masks of all first looks with the explanation, and where a call takes long later ones too.
 
-    What the structure of the model may tell is not drawn, and what has few masks is all evaluated. A model that answers
-    in words, for which each row is paid, is asked about the explanation first: a reference may not fit it.
+    Gives what was drawn of each part. What the structure of the model may tell is not drawn, and what has few masks is
+    all evaluated. A model that answers in words, for which each row is paid, is asked about the explanation first: a
+    reference may not fit it.
     """
     selected, question, looks = parts[0].selected, procedure.question, plan.design.looks
-    sampled = [part for part in parts if not question.enumerates(part, plan.max_draws)]
-    fits = 0 < len(sampled) * looks[0] <= most_drawn(parts[0])
+    is_sampled = [not question.enumerates(part, plan.max_draws) for part in parts]
+    fits = 0 < sum(is_sampled) * looks[0] <= most_drawn(parts[0])
     known = procedure.structure is not None and procedure.structure.countable is not None
     if not fits or known or not asks_together(evaluator, question) or evaluator.answering is not None:
-        return
-    streams = [procedure.own_stream(selected, str(part.smallest)) for part in sampled]
-    masks = [reference_masks(selected, question.n_completions)]
-    masks += [part.sample(looks[0], rng) for part, rng in zip(sampled, streams, strict=True)]
-    ahead = evaluator.ahead(np.concatenate(masks))
+        return [None] * len(parts)
+    drawn = [
+        part.sample(looks[0], rng) if draws else None
+        for part, rng, draws in zip(parts, streams, is_sampled, strict=True)
+    ]
+    rows = [reference_masks(selected, question.n_completions), *(masks for masks in drawn if masks is not None)]
+    ahead = evaluator.ahead(np.concatenate(rows))
     if ahead is None:
-        evaluator(np.concatenate(masks))
-        return
-    if len(sampled) == 1:
-        last = max(look for look in looks if look <= looks[0] + min(*ahead, most_drawn(parts[0]) - looks[0]))
-        masks.append(sampled[0].sample(last - looks[0], streams[0]))
-    evaluator.compute_ahead(np.concatenate(masks))
+        evaluator(np.concatenate(rows))
+        return drawn
+    if sum(is_sampled) == 1:
+        last, only = looks[0] + min(*ahead, most_drawn(parts[0]) - looks[0]), is_sampled.index(True)
+        n_more = max(look for look in looks if look <= last) - looks[0]
+        rows.append(parts[only].sample(n_more, streams[only]))
+        drawn[only] = np.concatenate(rows[1:])
+    evaluator.compute_ahead(np.concatenate(rows))
+    return drawn
 
 
 def _enumerate_or_sample(
@@ -427,6 +442,8 @@ def _enumerate_or_sample(
     procedure: Procedure,
     on_look: OnLook | None,
     *,
+    rng: np.random.Generator,
+    drawn: Masks | None,
     lists: bool,
 ) -> Outcome:
     """Count every mask if the model's structure tells; evaluate every mask if there are few; else follow the plan.
@@ -441,8 +458,7 @@ def _enumerate_or_sample(
     on_count = None if on_look is None else lambda tally: on_look(Look(tally.n_agreed, tally.n_evaluated, most, exact))
     if exact:
         return reference.enumerated(nearby, plan.max_draws, on_count=on_count)
-    rng = procedure.own_stream(reference.selected, str(nearby.smallest))
-    return reference.sampled(nearby, plan, rng, on_count=on_count)
+    return reference.sampled(nearby, plan, rng, drawn=drawn, on_count=on_count)
 
 
 def make_certificate(

@@ -221,14 +221,16 @@ class Reference:
         plan: Plan,
         rng: np.random.Generator,
         *,
+        drawn: Masks | None = None,
         on_count: Callable[[Tally], None] | None = None,
     ) -> Outcome:
-        """The outcome of a plan: draws from look to look, until it stops.
+        """The outcome of a plan: draws from look to look, until it stops; those ``drawn`` before are the first.
 
         Where a call takes long, masks of later looks are computed in the same call. They may take as long as one more
         call does: if there is another look they save one, and if not no more is lost.
         """
-        design, most, tally, drawn, n_sent = plan.design, most_drawn(nearby), NOTHING, nearby.sample(0, rng), 0
+        design, most, tally, n_sent = plan.design, most_drawn(nearby), NOTHING, 0 if drawn is None else len(drawn)
+        drawn = nearby.sample(0, rng) if drawn is None else drawn
         while not tally.n_evaluated or not design.stops(tally.n_evaluated, tally.n_agreed):
             looks = looks_left(design.looks, design.stops, tally.n_evaluated, tally.n_agreed)
             n = looks[0] - tally.n_evaluated

@@ -12,6 +12,7 @@ from importlib import import_module
 from holdfast import __version__
 from holdfast.cli.options import EXIT_CODES, EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, Parser, check_targets, error_message
 from holdfast.errors import HoldfastError
+from holdfast.memory import keep_memory
 from holdfast.terminal import TerminalBar, neutral_streams, watching_search
 
 _COMMANDS = {
@@ -43,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return EXIT_ERROR
         # Only the command that is named is loaded, with all that it can do.
         options = command_parser(words[0]).parse_args(words)
+        keep_memory()
         try:
             check_targets(options)
             code: int | None = options.run(options)  # none where there is no question to be answered

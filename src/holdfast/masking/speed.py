@@ -5,7 +5,6 @@ Calls that are made anyway are timed, no call is made for the sake of speed, and
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -36,8 +35,6 @@ _LAYOUT_ROUNDS = 3  # calls of one length that are timed in each layout; the bes
 _LEAST_ROWS = 4  # of a call that says something: for fewer, laying out the weights anew outweighs the rest
 _MANY_ROWS = 16  # from here on channels last was faster, or as fast, for every convolutional network that was timed
 _LAYOUT_GAIN = 0.95  # channels last must take at most this share of the time, or images stay as they are
-_LARGE_BATCH = 64  # rows of a batch that may be computed in parts
-_PASS_GAIN = 0.97  # smaller parts must take at most this share of the time
 _LAYOUT_REFUSALS = ("view size is not compatible", "contiguous", "stride")  # of modules that insist on the usual layout
 
 # Most that scores computed in two ways may differ: of 1 or of the largest score; of what they vary by, so that a model
@@ -242,83 +239,6 @@ class LayoutProbe:
                 raise
             self.allows_last = False
         return scores if self.allows_last else wanted
-
-
-class PassProbe:
-    """How many rows of a large batch go through a module at a time: all, or parts of 32 or 16 that fit the caches.
-
-    Large batches are computed in all ways in turns, and the fastest is kept for the module. Parts of a size are used
-    only if the first of them had the scores of the batch as a whole. Where scores must not depend on time, they must be
-    equal bit by bit, and that is seen for every number of rows.
-    """
-
-    def __init__(self) -> None:
-        self.least: int | None = None  # rows of a part, at least
-        self.settled = False
-        self._seconds: dict[int | None, list[float]] = {None: [], 32: [], 16: []}
-        self._are_same: dict[tuple[int, int | None], bool] = {}
-
-    def run(self, batch: Any, score: Callable[[Any], NDArray[Any]], *, exact: bool) -> NDArray[Any]:
-        """The scores of a batch; ``exact`` if they are not to depend on time."""
-        n_rows, least = len(batch), self.least
-        if n_rows < (_LARGE_BATCH if exact or least is None else 2 * least):
-            return score(batch)
-        is_timed = not self.settled and n_rows >= _LARGE_BATCH
-        if is_timed:
-            least = min(self._seconds, key=lambda least: len(self._seconds[least]))
-        if least is None:
-            scores, seconds = _timed(lambda: score(batch))
-        elif self._are_same.get((least, n_rows if exact else None), True):
-            scores, seconds = self._compare(batch, score, least, exact)
-        else:
-            scores, seconds = score(batch), math.inf
-        if is_timed:
-            self._seconds[least].append(seconds)
-            self._settle()
-        return scores
-
-    def _compare(
-        self, batch: Any, score: Callable[[Any], NDArray[Any]], least: int, exact: bool
-    ) -> tuple[NDArray[Any], float]:
-        """The scores by parts, and what they take; the first time they must be those of the whole."""
-        key = least, len(batch) if exact else None
-        if key in self._are_same:
-            return _timed(lambda: _by_parts(batch, score, least))
-        whole = score(batch)
-        try:
-            scores, seconds = _timed(lambda: _by_parts(batch, score, least))
-            self._are_same[key] = np.array_equal(scores, whole) if exact else _are_close(scores, whole)
-        except Exception:  # of a module that takes no such part
-            self._are_same[key] = False
-        return (scores, seconds) if self._are_same[key] else (whole, math.inf)
-
-    def _settle(self) -> None:
-        if all(len(times) >= _LAYOUT_ROUNDS for times in self._seconds.values()):
-            best = None
-            for least, times in self._seconds.items():  # from large to small
-                if min(times) <= _PASS_GAIN * min(self._seconds[best]):
-                    best = least
-            self.least, self.settled = best, True
-
-
-def _timed(work: Callable[[], NDArray[Any]]) -> tuple[NDArray[Any], float]:
-    """What it gives, and the seconds it takes for each of its numbers."""
-    start = work_clock()
-    scores = work()
-    return scores, (work_clock() - start) / max(1, np.size(scores))
-
-
-def _by_parts(batch: Any, score: Callable[[Any], NDArray[Any]], least: int) -> NDArray[Any]:
-    return np.concatenate([score(part) for part in batch.tensor_split(len(batch) // least)])
-
-
-def pass_probe(module: Any, batch: Any, acceleration: Acceleration) -> PassProbe:
-    """The probe of a module for batches of images like these (b, C, H, W); settled at once off the CPU."""
-    channels_last = batch.stride()[1] == 1
-    question = ("passes", tuple(batch.shape[1:]), batch.dtype, batch.device.type, channels_last, acceleration)
-    probe: PassProbe = notes_of(module).setdefault(question, PassProbe())
-    probe.settled = probe.settled or batch.device.type != "cpu"
-    return probe
 
 
 def _are_close(scores: Any, wanted: Any) -> bool:

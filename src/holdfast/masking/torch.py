@@ -132,13 +132,13 @@ def evaluating_module(module: Any, *, gradients: bool = False) -> Iterator[None]
     torch = import_torch()
     # By its dictionaries: `modules()` takes a small network as long as a few rows.
     training, parts, known = [], [module], {id(module)}
-    while parts:
-        part = parts.pop()
+    for part in parts:  # which grow
         if part.training:
             training.append(part)
-        children = [child for child in part._modules.values() if child is not None and id(child) not in known]
-        known.update(map(id, children))
-        parts += children
+        for child in part._modules.values() if part._modules else ():
+            if child is not None and id(child) not in known:
+                known.add(id(child))
+                parts.append(child)
     if training:
         module.eval()
     try:
@@ -147,6 +147,21 @@ def evaluating_module(module: Any, *, gradients: bool = False) -> Iterator[None]
     finally:
         for part in training:
             part.training = True
+
+
+@contextmanager
+def same_generators(device: Any) -> Iterator[None]:
+    """Torch's generators, of the CPU and of a GPU if this is one, stay as they were, whatever is drawn inside."""
+    torch = import_torch()
+    if device.type == "cuda":
+        with torch.random.fork_rng(devices=[device]):
+            yield
+        return
+    state = torch.get_rng_state()
+    try:
+        yield
+    finally:
+        torch.set_rng_state(state)
 
 
 @dataclass(frozen=True, eq=False)

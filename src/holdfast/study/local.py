@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_check
 from holdfast.errors import StudyError
 from holdfast.gathering import run_together
 from holdfast.inputs.inputs import Inputs
+from holdfast.memory import keep_memory
 from holdfast.study.methods import Explainer
 from holdfast.study.records import GivenUp, ItemResult, Record, Task
 from holdfast.study.spec import StudySpec
@@ -428,6 +429,7 @@ def run_worker(
 
     ``take`` gives the next task, or None if there is none, and is told whether to wait for one.
     """
+    keep_memory()
     try:
         worker = load(spec)
         n_inputs = n_open or worker.n_open

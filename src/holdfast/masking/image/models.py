@@ -20,7 +20,7 @@ from holdfast.fingerprints import function_key
 from holdfast.masking.image.patches import PatchDrop, bind_patches, patch_grid, score_shown_patches
 from holdfast.masking.image.pixels import Groups, Pixels
 from holdfast.masking.onnx import ImageSession
-from holdfast.masking.speed import BatchProbe, Runner, batch_probe, call_meter, layout_probe, pass_probe, work_clock
+from holdfast.masking.speed import BatchProbe, Runner, batch_probe, call_meter, layout_probe, work_clock
 from holdfast.masking.torch import (
     Network,
     attention_weights,
@@ -28,6 +28,7 @@ from holdfast.masking.torch import (
     forward_parameters,
     import_torch,
     lacks_attention,
+    same_generators,
     score_tensor,
     to_device,
     to_numpy,
@@ -232,7 +233,7 @@ class ModuleImageModel(ImageModel):
     def _score(self, masks: Masks) -> Outputs:
         def run(channels_last: bool) -> Outputs:
             with self.batches.reused(masks, channels_last=channels_last) as batch:
-                return self._by_passes(batch)
+                return self._scores_now(batch)
 
         with self._evaluating():
             if self.patches is not None:
@@ -249,9 +250,8 @@ class ModuleImageModel(ImageModel):
         lengths = [len(masks) for _, masks in parts]
 
         def run(channels_last: bool) -> Outputs:
-            return self._by_passes(
-                join_batches([(model.batches, masks) for model, masks in parts], channels_last=channels_last)
-            )
+            batches = [(model.batches, masks) for model, masks in parts]
+            return self._scores_now(join_batches(batches, channels_last=channels_last))
 
         with self._evaluating():
             dropped = [(model.patches, masks) for model, masks in parts if model.patches is not None]
@@ -268,28 +268,18 @@ class ModuleImageModel(ImageModel):
         probe = layout_probe(self.module, self.batches.image)
         return np.asarray((probe.run if self.finds_batch_size else probe.run_untimed)(n_rows, run))
 
-    def _by_passes(self, batch: Any) -> Outputs:
-        """Scores of a batch, in parts if that is faster."""
-
-        def score(part: Any) -> Outputs:
-            # A module may return a view of its input, which is overwritten by the next batch.
-            return to_numpy(self._scores_of(part)).copy()
-
-        acceleration = self.runner.acceleration
-        if acceleration.backend is not None:
-            return score(batch)
-        return pass_probe(self.module, batch, acceleration).run(batch, score, exact=not self.finds_batch_size)
+    def _scores_now(self, batch: Any) -> Outputs:
+        """Scores of a batch that is overwritten by the next one; a module may return a view of it."""
+        return to_numpy(self._scores_of(batch)).copy()
 
     def score_images(self, images: Pixels) -> Outputs:
         with self._evaluating():
-            return to_numpy(self._scores_of(self.batches.tensor(images.transpose(0, 3, 1, 2)))).copy()
+            return self._scores_now(self.batches.tensor(images.transpose(0, 3, 1, 2)))
 
     @contextmanager
     def _evaluating(self, *, gradients: bool = False) -> Iterator[None]:
         """Evaluation mode; torch's generators stay as they were, whatever the module draws."""
-        device = self.batches.device
-        forked = import_torch().random.fork_rng(devices=[device] if device.type == "cuda" else [])
-        with forked, evaluating_module(self.module, gradients=gradients):
+        with same_generators(self.batches.device), evaluating_module(self.module, gradients=gradients):
             yield
 
     def _call(self, run: Callable[..., Any], batch: Any, **fields: Any) -> Any:
