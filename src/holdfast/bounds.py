@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,6 +57,7 @@ def hoeffding(n_agreed: int, n_evaluated: int, *, confidence: float = 0.9) -> In
     return Interval(max(0.0, k / n - half), min(1.0, k / n + half))
 
 
+@lru_cache(maxsize=256)
 def hoeffding_draws(tolerance: Fraction, confidence: Fraction) -> int:
     """Draws that Theorem 1 asks for: ln(2/δ) / (2 ε²), rounded up."""
     needed, width = math.log(2 / (1 - confidence)), 2 * tolerance**2
