@@ -31,10 +31,10 @@ _MOST_ROWS = 1 << 20  # more than any batch holds
 _MOST_SMALLER = 16  # calls of fewer rows than are still to be tried, after which they are not
 _BATCH_REPEATS = 2  # full calls that are timed per size; the best of them counts, since other work only adds time
 
-_LAYOUT_ROUNDS = 3  # calls of one length that are timed in each layout; the best counts: the first also warms up
+_LAYOUT_ROUNDS = 3  # calls of one length that are timed in each layout until one is chosen
+_LAYOUT_REPEATS = 2  # calls in each layout from which a length counts, by the best: the first also warms up
 _LEAST_ROWS = 4  # of a call that says something: for fewer, laying out the weights anew outweighs the rest
 _MANY_ROWS = 16  # from here on channels last was faster, or as fast, for every convolutional network that was timed
-_LAYOUT_GAIN = 0.95  # channels last must take at most this share of the time, or images stay as they are
 _LAYOUT_REFUSALS = ("view size is not compatible", "contiguous", "stride")  # of modules that insist on the usual layout
 
 # Most that scores computed in two ways may differ: of 1 or of the largest score; of what they vary by, so that a model
@@ -124,14 +124,17 @@ class BatchProbe:
     """How many rows go into the next call: twice as many while that computes more rows per second, then the best.
 
     It begins with ``first`` rows. No call is made for its sake, and no result depends on it. On a CPU larger batches
-    help until their activations no longer fit its caches, and from there on do harm. A size is given up once twice and
-    four times as many rows were no better: other work on the machine may slow down one of them.
+    help until their activations no longer fit its caches, and from there on do harm. A size that seems slower is timed
+    again, after the best one: other work on the machine may have slowed down one of them. Nothing larger is tried once
+    twice and four times as many rows were no better.
     """
 
     def __init__(self, first: int = 4, *, clock: Callable[[], float] = time.perf_counter) -> None:
         self.size, self.clock = first, clock
         self.settled = False
-        self._best, self._fastest, self._most, self._n_smaller = first, 0.0, _MOST_ROWS, 0
+        self._best, self._tried, self._most, self._n_smaller = first, 2 * first, _MOST_ROWS, 0
+        # Rows per second of the fastest size, what the best size computes of them, and whether both were timed again.
+        self._fastest, self._share, self._again = 0.0, 1.0, False
         self._seconds: list[float] = []
 
     def rows_of(self, n_rows: int) -> int:
@@ -149,15 +152,25 @@ class BatchProbe:
         elif self.size == 4 * self._best:
             self._n_smaller += 1
         if len(self._seconds) == _BATCH_REPEATS:
-            least = max(min(self._seconds), 1e-9)
-            rows_per_second = self.size / least
-            if rows_per_second >= (_BATCH_LOSS if least <= _SHORT_CALL else _BATCH_GAIN) * self._fastest:
-                self._best = self.size
-            self._fastest = max(self._fastest, rows_per_second)
-            self.settled = self.size == 4 * self._best
-            self.size, self._seconds, self._n_smaller = 2 * self.size, [], 0
+            self._compare(max(min(self._seconds), 1e-9))
+            self._seconds, self._n_smaller = [], 0
         if self.settled or self._n_smaller == _MOST_SMALLER:
             self.size, self.settled = self._best, True
+
+    def _compare(self, seconds: float) -> None:
+        """Choose which size is timed next, after calls of the present one took so long."""
+        rows_per_second = self.size / seconds
+        if self.size == self._best:
+            self._fastest, self.size = rows_per_second / self._share, self._tried
+        elif rows_per_second >= (_BATCH_LOSS if seconds <= _SHORT_CALL else _BATCH_GAIN) * self._fastest:
+            self._fastest = max(self._fastest, rows_per_second)
+            self._best, self._share, self._again = self.size, rows_per_second / self._fastest, False
+            self.size = self._tried = 2 * self._best
+        elif not self._again:
+            self.size, self._again = self._best, True
+        else:
+            self.settled = self.size == 4 * self._best
+            self.size = self._tried = 4 * self._best
 
     def stop_at(self, n_rows: int) -> None:
         """Never offer more rows than this: memory ran out."""
@@ -217,7 +230,8 @@ class LayoutProbe:
             return work(False)
         (last if channels_last else usual).append(work_clock() - start)
         if len(last) >= _LAYOUT_ROUNDS:
-            self.channels_last = min(last) <= _LAYOUT_GAIN * min(usual)
+            timed = [pair for pair in self._seconds.values() if len(pair[1]) >= _LAYOUT_REPEATS]
+            self.channels_last = sum(min(last) for _, last in timed) <= sum(min(usual) for usual, _ in timed)
             if self.channels_last:
                 wanted = work(False)
                 self.channels_last = self.allows_last = _are_close(scores, wanted)
