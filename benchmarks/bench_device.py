@@ -3,7 +3,9 @@
 Times are of the processor, in one thread, and figures are medians of ratios: each curve or study is followed by bare
 passes of as many rows. Images go straight through the module, in the layout and in batches of the size that take least;
 texts go through the bound model, which leaves out hidden tokens, sorted by their length and in batches of the size that
-takes least. What takes least is the median of rounds in which all take turns. Rows per call are counted, not timed.
+takes least. What takes least is the median of rounds in which all take turns. The study has batches of the best size;
+its rows per call are counted, not timed. Both keep their memory, as holdfast's own commands do; what that gains is
+measured first, before and after.
 
 The stand-in device computes nothing: a clock of its own adds 5 ms for each call and 0.05 ms for each row, as a GPU
 would take, so that its figures are the same on every machine.
@@ -28,6 +30,7 @@ from benchmarks.bench_speed import _minilm, resnet
 from benchmarks.device_looks import a_call_at_every_look, looks_figures, overhead_figures
 from benchmarks.figures import Figure
 from benchmarks.zoo import find_zoo, load_labelled_images, load_resnet20, load_tweets
+from holdfast.memory import keep_memory
 from holdfast.prices import CallPrice
 from holdfast.study.local import InProcess
 from holdfast.study.session import LiveObjects, run_study
@@ -37,8 +40,8 @@ from holdfast.study.store import Store
 N_IMAGES, REPEATS, ROUNDS = 50, 3, 5
 STUDY_RADII = (1, 4, 16)
 METHODS = (MethodSpec("random"), MethodSpec("occlusion"), MethodSpec("lime", n_samples=150))
-STUDY_SIZE, BATCH_SIZES = 64, (4, 8, 16, 32, 64, 128)
-"""The batch size of a study, and those of which bare passes take the fastest."""
+BATCH_SIZES = (4, 8, 16, 32, 64, 128)
+"""Those of which bare passes take the fastest."""
 
 N_WARM_UP = 12
 """Curves that are computed before any is timed: in the first calls of a module its layout and batch size are found."""
@@ -58,6 +61,12 @@ def run() -> Iterator[Figure]:
     import torch
 
     torch.set_num_threads(1)
+    network = None
+    if importlib.util.find_spec("transformers") is not None:
+        network = resnet("basic", [2, 2, 2, 2], [64, 128, 256, 512])
+        picture = torch.rand((3, 224, 224), generator=torch.Generator().manual_seed(0))
+        yield _kept_memory(network, picture)
+    keep_memory()
     zoo = find_zoo()
     if zoo is None:
         print("  LEFT OUT: a study of ResNet-20, curves of ResNet-20 and MiniLM (no zoo at HOLDFAST_ZOO)")
@@ -68,9 +77,7 @@ def run() -> Iterator[Figure]:
         for n_radii, limit in ((1, 1.12), (16, 1.05), (48, 1.05)):
             yield from _image_curves("ResNet-20@32", load_resnet20(zoo), pictures, n_radii, limit)
         yield from _texts(zoo)
-    if importlib.util.find_spec("transformers") is not None:
-        network = resnet("basic", [2, 2, 2, 2], [64, 128, 256, 512])
-        picture = torch.rand((3, 224, 224), generator=torch.Generator().manual_seed(0))
+    if network is not None:
         yield from _image_curves("ResNet-18@224", network, [picture], 4, 1.03)
 
 
@@ -135,7 +142,7 @@ def _one_curve() -> Iterator[Figure]:
     yield Figure(f"{name}: look by look over ahead", seconds[False] / seconds[True], "×", at_least=2)
 
 
-def _spec(methods: tuple[MethodSpec, ...], n: int, *, batch_size: int = STUDY_SIZE) -> StudySpec:
+def _spec(methods: tuple[MethodSpec, ...], n: int, *, batch_size: int) -> StudySpec:
     return StudySpec(
         ModelSpec("live:model"),
         DataSpec("live:data", n=n, order="first"),
@@ -152,6 +159,21 @@ def _run(spec: StudySpec, live: LiveObjects, n_open: int | None) -> dict[str, st
         assert run_study(spec, path, engine=InProcess(n_open=n_open), live=live).status.complete
         with Store(path) as store:
             return store.digests()
+
+
+# -- memory -------------------------------------------------------------------------------------------
+
+
+def _kept_memory(network: Any, picture: Any) -> Figure:
+    """Bare passes of a large batch, each after memory of the one before was given back, and after it was kept."""
+    import torch
+
+    batch, seconds = picture[None].repeat(64, 1, 1, 1).contiguous(memory_format=torch.channels_last), list[float]()
+    for keep in (bool, keep_memory):
+        keep()
+        seconds.append(float(np.median([_seconds_per_row(network, batch) for _ in range(1 + REPEATS)][1:])))
+    name = "bare passes in batches of 64, ResNet-18@224, memory given back over memory kept"
+    return Figure(name, seconds[0] / seconds[1], "×")
 
 
 # -- a study ------------------------------------------------------------------------------------------
@@ -175,22 +197,25 @@ class BarePasses:
             for size, layout in product(BATCH_SIZES, (torch.contiguous_format, torch.channels_last))
         }
         for batch in batches.values():
-            self._pass(batch)
-        best = _fastest({name: partial(self._pass, batch) for name, batch in batches.items()})
+            _seconds_per_row(network, batch)
+        best = _fastest({name: partial(_seconds_per_row, network, batch) for name, batch in batches.items()})
         self._best, self.size = batches[best], best[0]
         print(f"  bare passes take least in batches of {best[0]}, {str(best[1]).removeprefix('torch.')}")
 
     def seconds_per_row(self, n_rows: int) -> float:
         """Of at least so many rows."""
-        return float(np.mean([self._pass(self._best) for _ in range(-(-n_rows // len(self._best)))]))
+        n_passes = -(-n_rows // len(self._best))
+        return float(np.mean([_seconds_per_row(self._network, self._best) for _ in range(n_passes)]))
 
-    def _pass(self, batch: Any) -> float:
-        import torch
 
-        with torch.inference_mode():
-            start = time.process_time()
-            self._network(batch)
-            return (time.process_time() - start) / len(batch)
+def _seconds_per_row(network: Any, batch: Any) -> float:
+    """Processor seconds of a bare pass."""
+    import torch
+
+    with torch.inference_mode():
+        start = time.process_time()
+        network(batch)
+        return (time.process_time() - start) / len(batch)
 
 
 def _counting(network: Any) -> list[int]:
@@ -212,7 +237,7 @@ def _study(zoo: Path) -> Iterator[Figure]:
     pictures = [torch.from_numpy(image) for image in images]
     bare, sizes = BarePasses(network, pictures[0]), _counting(network)
     live = LiveObjects(hf.bind(network, pictures, kind="image", features=(8, 8)))
-    spec, ratios, mean_rows = _spec(METHODS, N_IMAGES), list[float](), 0.0
+    spec, ratios, mean_rows = _spec(METHODS, N_IMAGES, batch_size=bare.size), list[float](), 0.0
     for _ in range(REPEATS):
         sizes.clear()
         start = time.process_time()

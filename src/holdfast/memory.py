@@ -21,11 +21,10 @@ _FETCHED_AT_ONCE = 2**26
 def keep_memory() -> bool:
     """Let this process keep up to 2 GB of memory that it frees; whether it does so from now on.
 
-    By default every large array is fetched from the system and given back, page by page. In batches of 64 photographs
-    that takes a network as long as a third of its arithmetic, so that small batches seem to be faster. Programs of
-    holdfast and workers of studies call this when they start. It changes the whole process: in one of your own, call it
-    yourself. It does nothing where another allocator or the environment says how memory is kept, and on other systems
-    than Linux with the GNU C library.
+    By default every large array is fetched from the system and given back, page by page, so that large batches take
+    longer per row than small ones; ``python -m benchmarks device`` prints how much. Commands of holdfast and workers of
+    studies call this when they start. It changes the whole process: in one of your own, call it yourself. It does
+    nothing where the environment says how memory is kept, and on other systems than Linux with the GNU C library.
 
     Examples
     --------

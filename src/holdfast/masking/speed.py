@@ -26,7 +26,7 @@ AUTOCASTS = {"bf16": "bfloat16", "fp16": "float16"}
 
 # A larger batch size is taken if it computes so many times the rows per second of the fastest before, or, while a call
 # takes only so many seconds, at least this share of them: then what a call itself takes counts too.
-_BATCH_GAIN, _BATCH_LOSS, _SHORT_CALL = 1.03, 0.97, 0.3
+_BATCH_GAIN, _BATCH_LOSS, _SHORT_CALL = 1.03, 0.97, 2.0
 _MOST_ROWS = 1 << 20  # more than any batch holds
 _MOST_SMALLER = 16  # calls of fewer rows than are still to be tried, after which they are not
 _BATCH_REPEATS = 2  # full calls that are timed per size; the best of them counts, since other work only adds time
