@@ -292,7 +292,7 @@ def _texts(zoo: Path) -> Iterator[Figure]:
     n_radii, ratios, size = 16, [], None
     for model in models:
         hf.certify_radii(model, _quarter(model), radii=[8], rng=99)
-    for seed, model in product(range(REPEATS), models):
+    for seed, model in product(range(4 * REPEATS), models):
         evaluator = hf.Evaluator(model)
         start = time.process_time()
         hf.certify_radii(evaluator, _quarter(model), radii=range(1, 1 + n_radii), rng=seed)
