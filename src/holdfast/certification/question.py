@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
@@ -249,6 +249,12 @@ def asks(keywords: type, **defaults: Any) -> Callable[[_Verb], _Verb]:
     return show
 
 
+@cache
+def _taken_by(verb: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """The keywords of a verb; to read them anew for each question would take longer than to check them."""
+    return inspect.signature(verb).parameters
+
+
 @dataclass(frozen=True)
 class Procedure:
     """A question, whom its draws are made for, and the key of the random streams that answer it.
@@ -269,7 +275,7 @@ class Procedure:
     @classmethod
     def check(cls, verb: Callable[..., Any], draws: str, keywords: Any, **fixed: Any) -> Procedure:
         """What a verb was asked, and what it knows by itself; keywords that it does not take are refused."""
-        taken = inspect.signature(verb).parameters
+        taken = _taken_by(verb)
         for name in keywords:
             if name not in taken:
                 hint = did_you_mean(name, list(taken))
