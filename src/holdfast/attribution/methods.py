@@ -386,7 +386,7 @@ class Scored:
 class AttributionTask:
     """One question to a method of attribution.
 
-    The full input is computed when the first value is asked for, so that a method can check its
+    The full input is computed with the first values that are asked for, so that a method can check its
     options before any model call.
     """
 
@@ -450,7 +450,10 @@ class AttributionTask:
 
     def values(self, masks: Masks) -> Numbers:
         """What is explained, as numbers (b,): the target's score, or 1 where the target's label is given."""
-        target, outputs, answering = self.target, self.evaluator(masks), self.evaluator.answering
+        answering = self.evaluator.answering
+        if answering is None and self._target is None and "target" not in vars(self):  # what names it goes along
+            self.evaluator(np.concatenate([np.ones((1, self.n_features), dtype=bool), masks]))
+        target, outputs = self.target, self.evaluator(masks)
         if outputs.ndim > 1:
             return np.asarray(outputs[:, target], dtype=np.float64)
         agree = same_top_class if answering is None else as_agreement(answering.agreement)

@@ -28,6 +28,7 @@ AUTOCASTS = {"bf16": "bfloat16", "fp16": "float16"}
 # takes only so many seconds, at least this share of them: then what a call itself takes counts too.
 _BATCH_GAIN, _BATCH_LOSS, _SHORT_CALL = 1.03, 0.97, 2.0
 _MOST_ROWS = 1 << 20  # more than any batch holds
+_FIRST_PIXELS, _FIRST_ROWS = 1 << 16, (4, 64)  # in the first batches of images: about so many, in so many rows
 _MOST_SMALLER = 16  # calls of fewer rows than are still to be tried, after which they are not
 _BATCH_REPEATS = 2  # full calls that are timed per size; the best of them counts, since other work only adds time
 
@@ -185,6 +186,16 @@ def batch_probe(
     """The probe of a module for inputs of one kind: what one input taught serves the next."""
     probe: BatchProbe = notes_of(module).setdefault(("batch probe", *question), BatchProbe(first, clock=clock))
     return probe
+
+
+def first_images(shape: tuple[int, ...]) -> int:
+    """How many images (H, W, C) go into the first batches that are timed: many of small ones, where calls weigh most.
+
+    >>> first_images((32, 32, 3)), first_images((224, 224, 3))
+    (64, 4)
+    """
+    least, most = _FIRST_ROWS
+    return min(most, max(least, _FIRST_PIXELS // (shape[0] * shape[1])))
 
 
 def work_clock() -> float:

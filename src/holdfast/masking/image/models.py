@@ -20,7 +20,7 @@ from holdfast.fingerprints import function_key
 from holdfast.masking.image.patches import PatchDrop, bind_patches, patch_grid, score_shown_patches
 from holdfast.masking.image.pixels import Groups, Pixels
 from holdfast.masking.onnx import ImageSession
-from holdfast.masking.speed import BatchProbe, Runner, batch_probe, call_meter, layout_probe, work_clock
+from holdfast.masking.speed import BatchProbe, Runner, batch_probe, call_meter, first_images, layout_probe, work_clock
 from holdfast.masking.torch import (
     Network,
     attention_weights,
@@ -124,7 +124,8 @@ class ModuleImageModel(ImageModel):
         """What finds the number of masks per call on a CPU, unless the caller has given one."""
         if not self.finds_batch_size or self.batches.device.type != "cpu":
             return None
-        return batch_probe(self.module, self.elements.shape, self.patches is None, clock=work_clock)
+        shape = self.elements.shape
+        return batch_probe(self.module, shape, self.patches is None, first=first_images(shape), clock=work_clock)
 
     @property
     def row_costs(self) -> Callable[[Masks], NDArray[Any]] | None:
@@ -350,7 +351,7 @@ class ArrayImageModel(ImageModel):
         session = self.function
         if not (self.finds_batch_size and isinstance(session, ImageSession) and session.sizes[0] is None):
             return None
-        return batch_probe(session.session, self.elements.shape)
+        return batch_probe(session.session, self.elements.shape, first=first_images(self.elements.shape))
 
     @property
     def _classifier_key(self) -> Hashable | None:
