@@ -7,9 +7,9 @@ before an error or an interruption is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -294,9 +294,12 @@ class Evaluator:
         """Repeat the rows that are still due, in a batch of their own; from now on none is."""
         if self.deciding is not None:
             self.deciding.base.settle()
+        self._use_ready()
         masks, outputs, self.repeats = self.repeats.take(self.repeats.n_due(self.memory), self.memory)
         if len(masks):
-            self._check(masks, outputs, self.recompute(masks))
+            again = self.recompute(masks)
+            self._n_rows -= len(masks)  # counted as repeated
+            self._count_repeated(list(zip(masks, outputs, again, strict=True)))
         self.repeats = Repeats()
 
     def ahead(self, masks: Masks) -> Ahead | None:
@@ -307,7 +310,7 @@ class Evaluator:
         """
         last = self.innermost
         price = last.calls.price
-        if price is None or last.rows_ahead.has_failed or self.answering is not None:
+        if price is None or price.rows_per_call == 0 or last.rows_ahead.has_failed or self.answering is not None:
             return None
         if self.deciding is not None or self.shortcut is not None or self._next_draw is not None:
             return None
@@ -323,16 +326,20 @@ class Evaluator:
         rows, keys, size = masks[list(new.values())], list(new), min(self.batch_size, last.batch_size)
         for start in range(0, len(rows), size):
             batch, due = rows[start : start + size], self.repeats
-            n_due = min(due.n_due(self.memory), size - len(batch)) if self is last else 0
-            again, expected, self.repeats = due.take(n_due, self.memory)
+            n_again = min(due.n_due(self.memory, len(rows)), size - len(batch))
+            again, expected, self.repeats = due.take(n_again, self.memory)
             try:
                 outputs = last._ask_model(batch, again, np.ones(len(again), dtype=np.int64))
             except Exception:  # a row that no one asked for fails no question; one that is asked for fails by itself
                 last.rows_ahead.has_failed, self.repeats = True, due
                 return
-            self._n_rows += len(again)
-            self._check(again, expected, outputs[len(batch) :])
             last.rows_ahead.add(keys[start : start + size], outputs)
+            last.rows_ahead.n_unused += len(again)
+            repeated = tuple(zip(again, expected, outputs[len(batch) :], strict=True))
+            n_references = min(len(due.references), len(again))  # whose turn it is
+            self._use_repeated(repeated[:n_references])
+            self.repeats = replace(self.repeats, ready=due.ready + repeated[n_references:])
+            self._use_ready()
 
     def expect(self, n_rows: int) -> None:
         """Tell the progress hook how many more masks may come, references and repeated rows aside."""
@@ -381,7 +388,9 @@ class Evaluator:
             order = np.argsort(costs(masks), kind="stable")
             masks, keys = masks[order], [keys[row] for row in order]
         while start < len(masks):
-            due, ahead, n_left = self.repeats, last.rows_ahead.rows, len(masks) - start
+            n_left = len(masks) - start
+            self._use_ready(n_left)
+            due, ahead = self.repeats, last.rows_ahead.rows
             n_due = due.n_due(self.memory, n_left)
             most = self.calls.next_size(n_left + n_due + len(beside))
             n_due = n_due if n_left + n_due <= most else due.n_due(self.memory)  # the last call takes along one more
@@ -400,8 +409,8 @@ class Evaluator:
                 self.calls.halve(n_rows, error)
                 continue
             self.calls.record(n_rows, self.calls.clock() - began)
-            self._n_rows += n_rows
-            self._check(again[: len(expected)], expected, outputs[len(batch) : n_known])
+            self._n_rows += n_rows - len(expected)
+            self._count_repeated(list(zip(again, expected, outputs[len(batch) :], strict=False)))
             self._keep(keys[start : start + len(batch)], outputs[: len(batch)])
             start, of_beside = start + len(batch), outputs[n_known:]
         return of_beside if len(of_beside) == len(beside) else None
@@ -428,10 +437,29 @@ class Evaluator:
         parts += [below.recompute(again, draws)] if len(again) else []
         return np.concatenate(parts)
 
-    def _check(self, masks: Masks, before: list[Any], after: Outputs) -> None:
-        for mask, known, repeated in zip(masks, before, after, strict=True):
-            check_repeat(mask, known, repeated)
-        self._n_repeated += len(masks)
+    def _use_ready(self, n_coming: int = 0) -> None:
+        """Use rows that were repeated ahead when it is their turn."""
+        ready = self.repeats.ready
+        if ready:
+            n = self.repeats.n_ready(self.memory, n_coming)
+            self.repeats = replace(self.repeats, ready=ready[n:])
+            self._use_repeated(ready[:n])
+
+    def _use_repeated(self, rows: Sequence[tuple[Mask, Any, Any]]) -> None:
+        """Count rows that were repeated ahead; they are calls of all evaluators below now."""
+        below = self.model
+        while isinstance(below, Evaluator):
+            below._n_rows += len(rows)
+            below = below.model
+        self.innermost.rows_ahead.n_unused -= len(rows)
+        self._count_repeated(rows)
+
+    def _count_repeated(self, rows: Sequence[tuple[Mask, Any, Any]]) -> None:
+        """Count repeated rows, each a mask with what the model said before and now, unless the two differ."""
+        for mask, before, now in rows:
+            check_repeat(mask, before, now)
+        self._n_rows += len(rows)
+        self._n_repeated += len(rows)
 
     def _keep(self, keys: list[bytes], outputs: Outputs) -> None:
         self.memory.add(keys, outputs)

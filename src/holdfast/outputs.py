@@ -241,20 +241,28 @@ class Repeats:
     """The rows that are due to be computed again, to see whether the model is deterministic.
 
     They are ``references``, each with its output, and one in 16 of those known, up to four, of which ``n_spread`` were
-    taken; None while none is due.
+    taken; None while none is due. The last of these may be ``ready``: masks that were repeated before it was their
+    turn, with what the model said both times.
     """
 
     references: tuple[tuple[Mask, Any], ...] = ()
     n_spread: int | None = None
+    ready: tuple[tuple[Mask, Any, Any], ...] = ()
 
     def n_due(self, memory: OutputMemory, n_coming: int = 0) -> int:
-        """How many rows are to be repeated; one of those that come, if so many do, may be repeated before they have."""
+        """How many rows are to be repeated, with those that will be when so many more are known."""
         if self.n_spread is None:
             return 0
+        return len(self.references) + max(0, self._n_spread_of(memory, n_coming) - self.n_spread)
+
+    def n_ready(self, memory: OutputMemory, n_coming: int = 0) -> int:
+        """How many of those that are ready it is the turn of."""
+        n_counted = (self.n_spread or 0) - len(self.ready)
+        return min(len(self.ready), max(0, self._n_spread_of(memory, n_coming) - n_counted))
+
+    def _n_spread_of(self, memory: OutputMemory, n_coming: int) -> int:
         n_known = len(memory.slots)
-        by_known = n_known // _ROWS_PER_REPEAT
-        soon = min(by_known + 1, (n_known + n_coming) // _ROWS_PER_REPEAT) if by_known else 0
-        return len(self.references) + max(0, min(MOST_REPEATS, max(by_known, soon)) - self.n_spread)
+        return min(MOST_REPEATS, (n_known + n_coming) // _ROWS_PER_REPEAT) if n_known >= _ROWS_PER_REPEAT else 0
 
     def take(self, n: int, memory: OutputMemory) -> tuple[Masks, list[Any], Repeats]:
         """So many masks that are due, references first, what is known of each, and what is due from then on."""
@@ -269,7 +277,7 @@ class Repeats:
             outputs += list(memory.outputs[rows])
             n_spread += n_more
         again = np.array(masks, dtype=bool).reshape(-1, memory.n_columns)
-        return again, outputs, Repeats(self.references[n:], n_spread)
+        return again, outputs, Repeats(self.references[n:], n_spread, self.ready)
 
 
 def keys_of(masks: Masks) -> list[bytes]:

@@ -22,7 +22,7 @@ _MOST_WORTH = 1 << 20
 
 
 class Ahead(NamedTuple):
-    """How many rows of later looks a call may take along: ``worth`` take as long as another call, ``room`` fit in."""
+    """What a call may take along of later looks: ``worth`` rows take as long as another call, ``room`` rows fit in."""
 
     worth: int
     room: int

@@ -20,6 +20,7 @@ from holdfast.certification.reference import (
     asks_together,
     check_proof,
     most_drawn,
+    n_ahead,
     possible_rates,
     reference_masks,
     worst_of,
@@ -405,7 +406,7 @@ def _compute_first(
     evaluator: Evaluator,
     procedure: Procedure,
 ) -> list[Masks | None]:
-    """Compute the masks of all first looks with the explanation, and where a call takes long later ones too.
+    """Compute the masks of all first looks with the explanation; later ones too if that may save the second call.
 
     Gives what was drawn of each part. What the structure of the model may tell is not drawn, and what has few masks is
     all evaluated. A model that answers in words, for which each row is paid, is asked about the explanation first: a
@@ -422,16 +423,15 @@ def _compute_first(
         for part, rng, draws in zip(parts, streams, is_sampled, strict=True)
     ]
     rows = [reference_masks(selected, question.n_completions), *(masks for masks in drawn if masks is not None)]
-    ahead = evaluator.ahead(np.concatenate(rows))
-    if ahead is None:
-        evaluator(np.concatenate(rows))
-        return drawn
-    if sum(is_sampled) == 1:
-        last, only = looks[0] + min(*ahead, most_drawn(parts[0]) - looks[0]), is_sampled.index(True)
-        n_more = max(look for look in looks if look <= last) - looks[0]
-        rows.append(parts[only].sample(n_more, streams[only]))
-        drawn[only] = np.concatenate(rows[1:])
-    evaluator.compute_ahead(np.concatenate(rows))
+    masks = np.concatenate(rows)
+    if sum(is_sampled) == 1 and not procedure.check_determinism:  # else a second call comes anyway, with repeated rows
+        only, most = is_sampled.index(True), most_drawn(parts[0]) - looks[0]
+        n_more = n_ahead(evaluator, masks, plan.design, looks, most=most)
+        if n_more:
+            drawn[only] = np.concatenate([rows[1], parts[only].sample(n_more, streams[only])])
+            evaluator.compute_ahead(np.concatenate([rows[0], drawn[only]]))
+            return drawn
+    evaluator(masks)
     return drawn
 
 

@@ -24,7 +24,7 @@ from holdfast.evaluation import Evaluator, Tally
 from holdfast.exact.countable import PROOFS, Counts, NearestChange
 from holdfast.judging import JudgeErrors
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood, PoolFlips
-from holdfast.plans import Plan, looks_left
+from holdfast.plans import Design, Plan, cheapest_look, looks_left
 from holdfast.terminal import Pictured
 from holdfast.types import Mask, Masks, Provenance
 from holdfast.validation import check_class_name, check_mask, check_name, check_whole, shown
@@ -226,8 +226,7 @@ class Reference:
     ) -> Outcome:
         """The outcome of a plan: draws from look to look, until it stops; those ``drawn`` before are the first.
 
-        Where a call takes long, masks of later looks are computed in the same call. They may take as long as one more
-        call does: if there is another look they save one, and if not no more is lost.
+        Where a call takes long, masks of later looks are computed in the same call, if that takes less on average.
         """
         design, most, tally, n_sent = plan.design, most_drawn(nearby), NOTHING, 0 if drawn is None else len(drawn)
         drawn = nearby.sample(0, rng) if drawn is None else drawn
@@ -237,9 +236,7 @@ class Reference:
             if n <= most:
                 drawn = drawn_to(n, drawn, nearby, rng)
             if n_sent < n <= most:  # nothing is computed ahead of more
-                ahead = self._evaluator.ahead(drawn[:n])
-                room = 0 if ahead is None else min(*ahead, most - n)
-                n_sent = n + max(look for look in looks if look <= looks[0] + room) - looks[0]
+                n_sent = n + n_ahead(self._evaluator, drawn[:n], design, looks, after=tally, most=most - n)
                 if n_sent > n:
                     drawn = drawn_to(n_sent, drawn, nearby, rng)
                     self._evaluator.compute_ahead(drawn[:n_sent])
@@ -489,6 +486,18 @@ def drawn_to(n: int, drawn: Masks, nearby: Neighborhood, rng: np.random.Generato
         n_missing = -(-n_missing // _DRAWN_AT_ONCE) * _DRAWN_AT_ONCE
     more = nearby.sample(n_missing, rng)
     return np.concatenate([drawn, more]) if len(drawn) else more
+
+
+def n_ahead(
+    evaluator: Evaluator, masks: Masks, design: Design, looks: Sequence[int], *, after: Tally = NOTHING, most: int
+) -> int:
+    """How many draws beyond the next of these looks, at most, the call for its masks should take along."""
+    ahead = evaluator.ahead(masks)
+    if ahead is None:
+        return 0
+    best = cheapest_look(design, after.n_evaluated, after.n_agreed, ahead.worth)
+    last = min(best, looks[0] + min(ahead.room, most))
+    return max(look for look in looks if look <= max(last, looks[0])) - looks[0]
 
 
 def portions(nearby: Neighborhood, n: int, rng: np.random.Generator) -> Iterator[Masks]:

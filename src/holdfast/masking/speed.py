@@ -18,7 +18,7 @@ from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.masking.torch import device_of, evaluating_module, import_torch, notes_of, score_tensor, to_numpy
 from holdfast.validation import check_name, shown
 
-if TYPE_CHECKING:  # needed only on other devices than a CPU
+if TYPE_CHECKING:  # needed only where calls are timed
     from holdfast.prices import CallMeter
 
 AUTOCASTS = {"bf16": "bfloat16", "fp16": "float16"}
@@ -203,13 +203,12 @@ def work_clock() -> float:
     return time.thread_time() if import_torch().get_num_threads() == 1 else time.perf_counter()
 
 
-def call_meter(module: Any, device: Any, *question: Any) -> CallMeter | None:
-    """The meter of a module on a device that takes a while to start, for inputs of one kind; on a CPU rows are all."""
-    if device.type == "cpu":
-        return None
+def call_meter(module: Any, device: Any, *question: Any) -> CallMeter:
+    """The meter of a module on a device for inputs of one kind."""
     from holdfast.prices import CallMeter
 
-    meter: CallMeter = notes_of(module).setdefault(("call meter", *question), CallMeter())
+    clock = work_clock if device.type == "cpu" else time.perf_counter
+    meter: CallMeter = notes_of(module).setdefault(("call meter", device.type, *question), CallMeter(clock))
     return meter
 
 

@@ -8,6 +8,7 @@ from holdfast.plans.decision import RateTest as RateTest
 from holdfast.plans.decision import rate_test as rate_test
 from holdfast.plans.design import Design as Design
 from holdfast.plans.design import Stops as Stops
+from holdfast.plans.design import cheapest_look as cheapest_look
 from holdfast.plans.design import looks_left as looks_left
 from holdfast.plans.plan import PLANS as PLANS
 from holdfast.plans.plan import RATE_KINDS as RATE_KINDS

@@ -137,7 +137,7 @@ class ModuleImageModel(ImageModel):
 
     @property
     def call_meter(self) -> CallMeter | None:
-        """What finds out what a call takes, on other devices."""
+        """What finds out what a call takes, unless the caller has given a batch size."""
         if not self.finds_batch_size:
             return None
         return call_meter(self.module, self.batches.device, self.elements.shape, self.patches is None)
