@@ -96,8 +96,8 @@ class ModelCalls:
         return self.batch_size if self.probe is None else min(self.probe.rows_of(n_rows), self.batch_size)
 
     def clock(self) -> float:
-        """Seconds, as the probe counts them; a call with a time limit is the work of another thread."""
-        if self.probe is None or self.deadline.seconds is not None:
+        """Seconds, as the probe counts them, if it does; a call with a time limit is the work of another thread."""
+        if self.probe is None or self.probe.settled or self.deadline.seconds is not None:
             return time.perf_counter()
         return float(self.probe.clock())
 

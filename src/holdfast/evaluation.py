@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from holdfast.calls import HOST, Deadline, ModelCalls
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.outputs import MOST_REPEATS, OutputMemory, Repeats, RowsAhead, check_repeat, keys_of, masks_of
+from holdfast.outputs import MOST_REPEATS, OutputMemory, Repeats, RowsAhead, check_repeats, keys_of, masks_of
 from holdfast.terminal import as_progress, search_bar, watching_search, without_bars
 from holdfast.types import Answering, Mask, MaskedModel, Masks, Outputs, Progress, Provenance
 from holdfast.validation import check_masks, check_seconds, check_whole, shown
@@ -274,21 +274,24 @@ class Evaluator:
         if new:
             self._keep(new, other.memory.look_up(new))
 
-    def check_determinism(self, reference: Mask | None = None) -> None:
+    def check_determinism(self, reference: Mask | None = None, output: Any = None) -> None:
         """From now on compute some rows twice, and raise ``ModelError`` if an answer differs.
 
-        A reference is repeated with the next batch, further rows, spread over the run, with batches after
-        their own: a model that is random batch by batch is seen too. How many depends on how many are
-        computed, not on how they are cut into batches. A model made of another remembers what the other
-        said, so it is the other that is checked.
+        A reference, whose output may be given, is repeated with the next batch, further rows, spread over the run,
+        with batches after their own: a model that is random batch by batch is seen too. How many depends on how many
+        are computed, not on how they are cut into batches. A model made of another remembers what the other said, so
+        it is the other that is checked.
         """
         if self._next_draw is not None:
             return
         if self.deciding is not None:
             self.deciding.base.check_determinism()
             return
-        more = () if reference is None else ((reference, self(reference[None])[0]),)
-        self.repeats = Repeats(self.repeats.references + more, self.repeats.n_spread or 0)
+        more: tuple[tuple[Mask, Any], ...] = ()
+        if reference is not None:
+            more = ((reference, self(reference[None])[0] if output is None else output),)
+        before = self.repeats
+        self.repeats = replace(before, references=before.references + more, n_spread=before.n_spread or 0)
 
     def settle(self) -> None:
         """Repeat the rows that are still due, in a batch of their own; from now on none is."""
@@ -456,8 +459,8 @@ class Evaluator:
 
     def _count_repeated(self, rows: Sequence[tuple[Mask, Any, Any]]) -> None:
         """Count repeated rows, each a mask with what the model said before and now, unless the two differ."""
-        for mask, before, now in rows:
-            check_repeat(mask, before, now)
+        if rows:
+            check_repeats(*zip(*rows, strict=True))
         self._n_rows += len(rows)
         self._n_repeated += len(rows)
 

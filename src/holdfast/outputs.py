@@ -47,21 +47,23 @@ def checked_outputs(raw: Any, masks: Masks, known: tuple[int, ...] | None) -> Ou
     return outputs
 
 
-def check_repeat(mask: Mask, before: Any, after: Any) -> None:
-    """Raise if two answers to one mask differ by more than rounding."""
-    if isinstance(after, np.ndarray):
-        size = np.abs(before).max()
-        spread = before.max() - before.min() if len(before) > 1 else size
-        same = np.abs(after - before).max() <= _REPEAT_TOLERANCE * spread + _ROUNDING * size
+def check_repeats(masks: Sequence[Mask], before: Sequence[Any], after: Sequence[Any]) -> None:
+    """Raise if two answers to one of the masks differ by more than rounding."""
+    if isinstance(after[0], np.ndarray):
+        old, new = np.stack(before), np.stack(after)
+        size = np.abs(old).max(axis=1)
+        spread = old.max(axis=1) - old.min(axis=1) if old.shape[1] > 1 else size
+        differ = ~(np.abs(new - old).max(axis=1) <= _REPEAT_TOLERANCE * spread + _ROUNDING * size)
     else:
-        same = after == before
-    if not same:
+        differ = np.array([now != then for then, now in zip(before, after, strict=True)])
+    if differ.any():
+        row = int(differ.argmax())
         served = "Endpoints may vary even at temperature 0, as they batch requests of several users. "
         raise ModelError(
-            f"The model must be deterministic, but it answered {before!r} and then {after!r} for one mask of "
-            f"{int(mask.sum())} features. {served if isinstance(after, str) else ''}Switch off dropout and sampling "
-            '(for PyTorch: `model.eval()`), pass `answers="random"` to certify how often a random answer agrees, or '
-            "`check_determinism=False` to certify the answers that happen to be drawn."
+            f"The model must be deterministic, but it answered {before[row]!r} and then {after[row]!r} for one mask of "
+            f"{int(masks[row].sum())} features. {served if isinstance(after[row], str) else ''}Switch off dropout and "
+            'sampling (for PyTorch: `model.eval()`), pass `answers="random"` to certify how often a random answer '
+            "agrees, or `check_determinism=False` to certify the answers that happen to be drawn."
         )
 
 
@@ -233,7 +235,10 @@ class RowsAhead:
     def take(self, keys: list[bytes]) -> Outputs:
         """The outputs of masks that are asked for now."""
         self.n_unused -= len(keys)
-        return np.concatenate([outputs[row : row + 1] for outputs, row in map(self.rows.pop, keys)])
+        calls, rows = zip(*map(self.rows.pop, keys), strict=True)
+        if all(outputs is calls[0] for outputs in calls):
+            return np.asarray(calls[0][list(rows)])
+        return np.concatenate([outputs[row : row + 1] for outputs, row in zip(calls, rows, strict=True)])
 
 
 @dataclass(frozen=True, eq=False)

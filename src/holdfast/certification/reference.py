@@ -173,7 +173,7 @@ class Reference:
         self._decides = decides_early(evaluator, self._agree)
         self._rings, self._structure = procedure.question.neighborhood.rings, procedure.structure
         if procedure.check_determinism:
-            evaluator.check_determinism(rows[0])
+            evaluator.check_determinism(rows[0], outputs[0])
         if self._structure is not None:
             self._structure.score_masks(self._agree)
 

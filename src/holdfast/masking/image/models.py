@@ -28,6 +28,7 @@ from holdfast.masking.torch import (
     forward_parameters,
     import_torch,
     lacks_attention,
+    module_parts,
     same_generators,
     score_tensor,
     to_device,
@@ -280,8 +281,13 @@ class ModuleImageModel(ImageModel):
     @contextmanager
     def _evaluating(self, *, gradients: bool = False) -> Iterator[None]:
         """Evaluation mode; torch's generators stay as they were, whatever the module draws."""
-        with same_generators(self.batches.device), evaluating_module(self.module, gradients=gradients):
+        mode = evaluating_module(self.module, gradients=gradients, parts=self._parts)
+        with same_generators(self.batches.device), mode:
             yield
+
+    @cached_property
+    def _parts(self) -> list[Any]:
+        return module_parts(self.module)
 
     def _call(self, run: Callable[..., Any], batch: Any, **fields: Any) -> Any:
         """Run the module on images in the way its ``forward`` wants them."""
