@@ -5,7 +5,9 @@ passes of as many rows. Images go straight through the module, in the layout and
 the last batch with the rest; texts go through the bound model, which leaves out hidden tokens, sorted by their length
 and in batches of the size that takes least. What takes least is the median of rounds in which all take turns; of sizes
 within two hundredths of it, the smallest. The study has batches of the best size; its rows per call are counted, not
-timed. Both keep their memory, as holdfast's own commands do; what that gains is measured first, before and after.
+timed. Of curves it is also shown what the module alone takes, because looks are smaller than the best batch, and what a
+plain loop takes for the same calls, which draws masks, hides pixels, calls the module and counts. All keep their
+memory, as holdfast's own commands do; what that gains is measured first, before and after.
 
 The stand-in device computes nothing: a clock of its own adds 5 ms for each call and 0.05 ms for each row, as a GPU
 would take, so that its figures are the same on every machine.
@@ -54,24 +56,25 @@ N_INPUTS, N_COLUMNS, N_CURVES = 200, 64, 50
 
 
 def run() -> Iterator[Figure]:
-    yield from _stand_in()
-    yield from _one_curve()
-    yield from looks_figures()
-    yield from overhead_figures()
-    if importlib.util.find_spec("torch") is None:
-        print("  LEFT OUT: passes against bare passes (torch missing)")
-        return
-    import torch
+    has_torch, has_transformers = (importlib.util.find_spec(name) is not None for name in ("torch", "transformers"))
+    network = picture = None
+    if has_torch:
+        import torch
 
-    torch.set_num_threads(1)
-    network = None
-    if importlib.util.find_spec("transformers") is not None:
+        torch.set_num_threads(1)
+    if has_torch and has_transformers:
         network = resnet("basic", [2, 2, 2, 2], [64, 128, 256, 512])
         picture = torch.rand((3, 224, 224), generator=torch.Generator().manual_seed(0))
         yield _kept_memory(network, picture)
     keep_memory()
+    yield from _stand_in()
+    yield from _one_curve()
+    yield from looks_figures()
+    yield from overhead_figures()
     zoo = find_zoo()
-    if zoo is None:
+    if not has_torch:
+        print("  LEFT OUT: passes against bare passes (torch missing)")
+    elif zoo is None:
         print("  LEFT OUT: a study of ResNet-20, curves of ResNet-20 and MiniLM (no zoo at HOLDFAST_ZOO)")
     else:
         yield from _study(zoo)
@@ -284,7 +287,7 @@ def _image_curves(
     for number in range(N_WARM_UP):
         model = models[number % len(models)]
         hf.certify_radii(model, _quarter(model), radii=[1, 4, 16], rng=99)
-    ratios, inside = list[float](), list[float]()
+    ratios, inside, in_loop = list[float](), list[float](), list[float]()
     for seed, model in product(range(n_repeats), models):
         watched.clear()
         start = time.process_time()
@@ -293,11 +296,33 @@ def _image_curves(
         else:
             hf.certify_radii(model, _quarter(model), radii=range(1, 1 + n_radii), rng=seed)
         seconds, within = time.process_time() - start, watched.seconds
-        least = bare.seconds(sum(watched.sizes))
+        sizes = list(watched.sizes)
+        least = bare.seconds(sum(sizes))
         ratios.append(seconds / least)
         inside.append(within / least)
+        in_loop.append(_plain_loop(network, model, sizes, seed) / least)
     yield _passes_figure(name, n_radii, ratios, limit)
     yield _passes_figure(f"{name}, in the module alone", n_radii, inside)
+    yield _passes_figure(f"{name}, the same calls in a plain loop", n_radii, in_loop)
+
+
+def _plain_loop(network: Any, model: Any, sizes: list[int], seed: int) -> float:
+    """Processor seconds of calls of these sizes with the least around them: it checks, remembers and proves nothing."""
+    import torch
+
+    height, width, n_channels = model.elements.shape
+    columns = np.repeat(model.groups.ravel(), n_channels)
+    image, baseline = (torch.from_numpy(values.copy()).ravel() for values in (model.elements, model.baseline))
+    start, rng, n_agreed = time.process_time(), np.random.default_rng(seed), 0
+    for n in sizes:
+        masks = _quarter(model) | (rng.random((n, model.n_features)) < 0.1)
+        shown = torch.from_numpy(masks.take(columns, axis=1))
+        batch = torch.where(shown, image, baseline).view(n, height, width, n_channels).permute(0, 3, 1, 2)
+        with torch.inference_mode():
+            output = network(batch)
+        scores = output if isinstance(output, torch.Tensor) else output.logits
+        n_agreed += int((scores.numpy().argmax(axis=1) == 0).sum())
+    return time.process_time() - start
 
 
 def _quarter(model: Any) -> Any:

@@ -220,17 +220,26 @@ class PoolFlips:
         """Draw n masks independently and uniformly, (n, n_features)."""
         if not isinstance(rng, np.random.Generator):
             raise InvalidTypeError(argument="rng", must="be a numpy Generator", got=shown(rng))
-        n_features = len(self.selected)
-        masks = np.tile(self.selected, (check_whole(n, "n"), 1))
-        words = 1 + (n_features + 1) // 2
-        step = max(1, _CHUNK_BYTES // (8 * words))
-        for start in range(0, len(masks), step):
-            part = masks[start : start + step]
-            bits = rng.integers(0, 2**64, size=(len(part), words), dtype=np.uint64)
-            distance = self.distances(bits[:, 0])
-            keys = bits[:, 1:].view(np.uint32)[:, :n_features]
-            for pool in self.pools:
-                part ^= _smallest_keys(keys, pool, distance)
+        n_masks, most, parts = check_whole(n, "n"), max(1, _CHUNK_BYTES // (8 * self._n_words)), list[Masks]()
+        for start in range(0, max(1, n_masks), most):
+            words = self.draw_words(min(most, n_masks - start), rng)
+            parts.append(self.flipped(words, self.distances(words[:, 0])))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    @property
+    def _n_words(self) -> int:
+        return 1 + (len(self.selected) + 1) // 2
+
+    def draw_words(self, n: int, rng: np.random.Generator) -> NDArray[np.uint64]:
+        """What n masks are made of: a random word for the distance of each, and half a word for each feature."""
+        return rng.integers(0, 2**64, size=(n, self._n_words), dtype=np.uint64)
+
+    def flipped(self, words: NDArray[np.uint64], distance: Indices) -> Masks:
+        """The masks of such words at these distances."""
+        masks = np.tile(self.selected, (len(words), 1))
+        keys = words[:, 1:].view(np.uint32)[:, : len(self.selected)]
+        for pool in self.pools:
+            masks ^= _smallest_keys(keys, pool, distance)
         return masks
 
     def shares_nearer(self) -> NDArray[np.float64]:
@@ -249,6 +258,8 @@ class PoolFlips:
 
     def distances(self, words: NDArray[np.uint64]) -> Indices:
         """The distance that each random word stands for: the inverse of their distribution."""
+        if self.smallest == self.effective_radius:
+            return np.full(len(words), self.smallest, dtype=np.intp)
         lengths = tuple(len(pool) for pool in self.pools)
         cumulative = _cumulative(lengths, self.smallest, self.effective_radius, float(self.odds))
         return self.smallest + np.searchsorted(cumulative[:-1], uniform(words), side="right")

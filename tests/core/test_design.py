@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.plans import Design, looks_left, rate_test
+from holdfast.plans import Design, cheapest_look, looks_left, rate_test
 from holdfast.plans.design import Stops, probabilities
 from holdfast.plans.search import fixed_design
 from tests.helpers import oracles
@@ -276,3 +276,46 @@ def test_looks_are_left_out_only_where_no_run_can_end_in_any_design(design: Desi
 def test_looks_are_left_out_only_where_no_test_can_answer(min_rate: float, confidence: float) -> None:
     test = rate_test(min_rate, confidence)
     check_looks_left(test.looks, lambda n, n_agreed: test.answer(n, n_agreed) is not None)
+
+
+# -- looks that are computed together -----------------------------------------------------------------
+
+
+def chance_of(n: int, n_agreed: int, next_agrees: bool) -> Fraction:
+    """That the next draw agrees or not, if the rate has Jeffreys' prior and so many draws agreed."""
+    return (n_agreed if next_agrees else n - n_agreed) * F(1) / (n + 1) + F(1, 2) / (n + 1)
+
+
+def least_cost(design: Design, n: int, n_agreed: int, rows_per_call: int, first: int | None = None) -> Fraction:
+    """Mean cost in rows of a run from here on, draw by draw, with the best calls, or with this first call."""
+
+    def go(n: int, n_agreed: int, until: int) -> Fraction:
+        """From draw n on, which is computed already up to a look."""
+        if n in design.looks and design.stops(n, n_agreed):
+            return F(0)
+        if n == until:
+            return least_cost(design, n, n_agreed, rows_per_call)
+        return sum(chance_of(n, n_agreed, agrees) * go(n + 1, n_agreed + agrees, until) for agrees in (False, True))
+
+    def cost(look: int) -> Fraction:
+        after = sum(chance_of(n, n_agreed, agrees) * go(n + 1, n_agreed + agrees, look) for agrees in (False, True))
+        return rows_per_call + look - n + after
+
+    return cost(first) if first is not None else min(cost(look) for look in design.looks if look > n)
+
+
+@pytest.mark.parametrize("rows_per_call", [0, 1, 3, 30])
+@pytest.mark.parametrize("design", [design for design in TINY if design.max_draws <= 8], ids=name)
+def test_the_cheapest_look_costs_least_on_average_over_all_rates(design: Design, rows_per_call: int) -> None:
+    reached = [(0, 0)] + [(n, k) for n in design.looks[:-1] for k in range(n + 1) if not design.stops(n, k)]
+    for n, k in reached:
+        look = cheapest_look(design, n, k, rows_per_call)
+        assert look in design.looks
+        assert look > n
+        assert least_cost(design, n, k, rows_per_call, look) == least_cost(design, n, k, rows_per_call)
+
+
+def test_of_a_design_of_many_draws_later_looks_go_along_while_they_take_no_longer_than_a_call() -> None:
+    design = Design((100, 200, 300, 400), (0, 1, 2, 200))
+    assert [cheapest_look(design, 100, 50, rows) for rows in (0, 99, 100, 250)] == [200, 200, 300, 400]
+    assert [cheapest_look(design, 0, 0, rows) for rows in (0, 200)] == [100, 300]

@@ -15,7 +15,7 @@ from holdfast.certification import reference, shared_draws
 from holdfast.certification.question import Procedure
 from holdfast.errors import HoldfastError
 from holdfast.evaluation import Evaluator
-from holdfast.plans import make_plan
+from holdfast.plans import cheapest_look, make_plan
 from holdfast.prices import CallMeter, CallPrice
 from tests.core.test_random_answers import RandomAnswers
 
@@ -110,15 +110,28 @@ def test_nothing_is_computed_ahead_where_a_call_costs_no_more_than_a_row(verb: s
     assert evaluator.n_computed == evaluator.n_calls
 
 
-def test_a_call_takes_along_no_more_rows_than_take_as_long() -> None:
+def test_a_first_call_that_may_be_the_only_one_takes_along_what_is_cheapest_on_average() -> None:
     """All rows of a certificate are draws of its plan, the explanation, the full input and what is repeated."""
     for rows_per_call in (0, 5, 20, 47, 48, 400):
-        device = Device(keeps=lambda masks: np.ones(len(masks)))
-        evaluator = Evaluator(device, price=CallPrice(rows_per_call * 1e-4, 1e-4))
-        certificate = hf.certify(evaluator, SELECTED, radius=9, rng=0)
-        ahead = [look - 23 for look in certificate.design.looks if look - 23 <= rows_per_call]
-        assert evaluator.n_computed - evaluator.n_calls == ahead[-1]  # every draw agreed: the first look was the last
-        assert sum(device.batches) <= certificate.design.max_draws + 2 + certificate.n_repeated
+        for checks in (False, True):
+            device = Device(keeps=lambda masks: np.ones(len(masks)))
+            evaluator = Evaluator(device, price=CallPrice(rows_per_call * 1e-4, 1e-4))
+            certificate = hf.certify(evaluator, SELECTED, radius=9, check_determinism=checks, rng=0)
+            # Every draw agreed: the first look was the last. Repeated rows are a second call, whatever the first was.
+            best = 23 if checks else cheapest_look(certificate.design, 0, 0, rows_per_call)
+            assert evaluator.n_computed - evaluator.n_calls == best - 23
+            assert sum(device.batches) <= certificate.design.max_draws + 2 + certificate.n_repeated
+
+
+@pytest.mark.parametrize("n_agreed", [0.3, 0.6, 0.9])
+def test_rows_repeated_ahead_make_no_call_of_their_own(n_agreed: float) -> None:
+    """Where a call takes as long as hundreds of rows, one goes to the first look and one to the last."""
+    device = Device(keeps=lambda masks: np.full(len(masks), n_agreed))
+    evaluator = Evaluator(device, price=CallPrice(1, 1e-3))
+    certificate = hf.certify(evaluator, SELECTED, radius=9, rng=0)
+    assert certificate.n_evaluated > 23
+    assert certificate.n_repeated == 1 + min(4, (certificate.n_evaluated + 2) // 16)
+    assert len(device.batches) == 2
 
 
 def every_look(looks: Sequence[int], stops: Any, n_evaluated: int, n_agreed: int) -> list[int]:

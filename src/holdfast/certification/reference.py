@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -479,13 +479,27 @@ def most_drawn(nearby: Neighborhood) -> int:
 
 def drawn_to(n: int, drawn: Masks, nearby: Neighborhood, rng: np.random.Generator) -> Masks:
     """Masks that were drawn, and more if they are fewer than n: some to spare where that costs next to nothing."""
-    n_missing = n - len(drawn)
-    if n_missing <= 0:
-        return drawn
-    if isinstance(nearby, PoolFlips) and len(nearby.selected) <= _FEW_FEATURES:  # whose draws do not depend on the cuts
-        n_missing = -(-n_missing // _DRAWN_AT_ONCE) * _DRAWN_AT_ONCE
-    more = nearby.sample(n_missing, rng)
-    return np.concatenate([drawn, more]) if len(drawn) else more
+    return drawn if n <= len(drawn) else draw_all({0: (nearby, rng, drawn, n)})[0]
+
+
+def draw_all(lists: Mapping[int, tuple[Neighborhood, np.random.Generator, Masks, int]]) -> dict[int, Masks]:
+    """Lists of masks near one explanation, each with more drawn by its own generator until it has at least so many.
+
+    Masks of few features are made all at once, some to spare: their draws do not depend on how they are cut.
+    """
+    flips = [nearby for nearby, *_ in lists.values() if isinstance(nearby, PoolFlips)]
+    if len(flips) < len(lists) or not lists or len(flips[0].selected) > _FEW_FEATURES:
+        more = {k: nearby.sample(n - len(drawn), rng) for k, (nearby, rng, drawn, n) in lists.items()}
+    else:
+        counts = [-(-(n - len(drawn)) // _DRAWN_AT_ONCE) * _DRAWN_AT_ONCE for _, _, drawn, n in lists.values()]
+        words = [
+            nearby.draw_words(count, rng)
+            for nearby, (_, rng, *_), count in zip(flips, lists.values(), counts, strict=True)
+        ]
+        distances = [nearby.distances(part[:, 0]) for nearby, part in zip(flips, words, strict=True)]
+        masks = flips[0].flipped(np.concatenate(words), np.concatenate(distances))
+        more = dict(zip(lists, np.split(masks, np.cumsum(counts)[:-1]), strict=True))
+    return {k: np.concatenate([drawn, more[k]]) if len(drawn) else more[k] for k, (_, _, drawn, _) in lists.items()}
 
 
 def n_ahead(

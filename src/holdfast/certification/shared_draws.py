@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.certification.question import Procedure
-from holdfast.certification.reference import Outcome, Reference, asks_together, drawn_to, reference_masks
+from holdfast.certification.reference import Outcome, Reference, asks_together, draw_all, reference_masks
 from holdfast.completions import nearby_rows
 from holdfast.evaluation import Evaluator, Tally
 from holdfast.neighborhood import Additions, Indices, Neighborhood, PoolFlips, uniform
@@ -162,7 +162,7 @@ class SizeWords:
 
 
 class MaskLists:
-    """One list of masks per size, and for each mask whether it keeps the prediction.
+    """One list of masks per size, and how many of the first ones keep the prediction.
 
     Neighbourhoods are those of one distribution at several radii or, if ``many_distributions``, of several whose rings
     are alike.
@@ -174,7 +174,7 @@ class MaskLists:
         self._rings: dict[int, tuple[Neighborhood, np.random.Generator]] = {}
         self._drawn: dict[int, Masks] = {}  # of each size, masks without an answer
         self.lengths: Indices = np.zeros(n_sizes, dtype=np.intp)
-        self._agreed: Masks = np.zeros((n_sizes, 0), dtype=bool)
+        self._n_agreed: NDArray[np.int32] = np.zeros((n_sizes, 1), dtype=np.int32)  # of the first 0, 1, … of each size
         self._chain = None if many_distributions else SizeChain(widest, streams("sizes"))
         self._words = SizeWords(streams("sizes of all laws"))
 
@@ -188,34 +188,33 @@ class MaskLists:
 
     def extend(self, lengths: Indices) -> Masks:
         """The masks that are missing for lists of these lengths, size by size; nothing is used up."""
-        missing: list[Masks] = []
-        for k in np.flatnonzero(lengths > self.lengths).tolist():
+        sizes, nothing = np.flatnonzero(lengths > self.lengths).tolist(), self._widest.selected[None][:0]
+        n_missing = {k: int(lengths[k] - self.lengths[k]) for k in sizes}
+        short = {k: n for k, n in n_missing.items() if n > len(self._drawn.get(k, nothing))}
+        for k in short:
             if k not in self._rings:
                 self._rings[k] = (self._widest.exactly(k), self._streams(f"size {k}"))
-            (ring, rng), n = self._rings[k], int(lengths[k] - self.lengths[k])
-            self._drawn[k] = drawn_to(n, self._drawn.get(k, self._widest.selected[None][:0]), ring, rng)
-            missing.append(self._drawn[k][:n])
-        return np.concatenate(missing) if missing else self._widest.selected[None][:0]
+        self._drawn.update(draw_all({k: (*self._rings[k], self._drawn.get(k, nothing), n) for k, n in short.items()}))
+        return np.concatenate([self._drawn[k][:n] for k, n in n_missing.items()]) if sizes else nothing
 
     def record(self, lengths: Indices, agreed: Mask) -> None:
         """Enter the answers for the masks that ``extend(lengths)`` returned, in the same order."""
-        room = int(lengths.max(initial=0)) - self._agreed.shape[1]
-        if room > 0:
-            self._agreed = np.pad(self._agreed, ((0, 0), (0, max(room, self._agreed.shape[1]))))
+        width = self._n_agreed.shape[1]
+        if lengths.max(initial=0) >= width:
+            self._n_agreed = np.pad(self._n_agreed, ((0, 0), (0, max(int(lengths.max()) + 1 - width, width))))
         start = 0
         for k in np.flatnonzero(lengths > self.lengths).tolist():
-            stop = start + int(lengths[k] - self.lengths[k])
+            before, after = int(self.lengths[k]), int(lengths[k])
+            stop = start + after - before
             self._drawn[k] = self._drawn[k][stop - start :]
-            self._agreed[k, self.lengths[k] : lengths[k]] = agreed[start:stop]
-            self.lengths[k], start = lengths[k], stop
+            self._n_agreed[k, before + 1 : after + 1] = self._n_agreed[k, before] + np.cumsum(agreed[start:stop])
+            self.lengths[k], start = after, stop
 
-    def answers(self, sizes: Indices, used: Indices) -> Mask:
-        """Answers of the next unused masks of these sizes, in the order of the draws."""
-        order = np.argsort(sizes, kind="stable")
-        ordered = sizes[order]
-        ranks = np.empty(len(sizes), dtype=np.intp)  # how many equal sizes come before
-        ranks[order] = np.arange(len(sizes)) - np.searchsorted(ordered, ordered)
-        return np.asarray(self._agreed[sizes, used[sizes] + ranks])
+    def n_agreed(self, used: Indices, more: Indices) -> int:
+        """How many of the next masks of each size, so many after those used, keep the prediction."""
+        sizes = np.flatnonzero(more)
+        first = used[sizes]
+        return int((self._n_agreed[sizes, first + more[sizes]] - self._n_agreed[sizes, first]).sum())
 
 
 class DrawSequence:
@@ -223,36 +222,27 @@ class DrawSequence:
 
     def __init__(self, nearby: Neighborhood, looks: Sequence[int], stops: Stops, lists: MaskLists) -> None:
         self.nearby, self._looks, self._stops, self._lists = nearby, looks, stops, lists
-        self.agreed: Mask = np.zeros(0, dtype=bool)
-        self.is_open = True
+        self.tally, self.is_open = Tally(), True
+        self.looks_left = looks_left(looks, stops, 0, 0)  # from the first at which the draws can stop
         self._used: Indices = np.zeros(len(lists.lengths), dtype=np.intp)
-        self._sizes: Indices = np.zeros(0, dtype=np.intp)
-
-    @property
-    def tally(self) -> Tally:
-        return Tally(int(self.agreed.sum()), len(self.agreed))
-
-    @property
-    def looks_left(self) -> list[int]:
-        """The looks that may come, from the first at which the draws can stop."""
-        tally = self.tally
-        return looks_left(self._looks, self._stops, tally.n_evaluated, tally.n_agreed)
+        self._next: Indices = self._used  # how many masks of each size the next look takes
 
     def needs(self) -> Indices:
         """How long each list must be for the next look."""
-        self._sizes = self._lists.sizes(self.nearby, len(self.agreed), self.looks_left[0])
-        return self._used + np.bincount(self._sizes, minlength=len(self._used))
+        sizes = self._lists.sizes(self.nearby, self.tally.n_evaluated, self.looks_left[0])
+        self._next = np.bincount(sizes, minlength=len(self._used))
+        return self._used + self._next
 
     def needs_at_looks(self) -> Indices:
         """How long each list must be for every look that is left, (n_looks, n_sizes)."""
-        n, width, looks = len(self.agreed), len(self._used), self.looks_left
+        n, width, looks = self.tally.n_evaluated, len(self._used), self.looks_left
         place = np.repeat(np.arange(len(looks)), np.diff([n, *looks]))
         counts = np.bincount(place * width + self._lists.sizes(self.nearby, n, looks[-1]), minlength=len(looks) * width)
         return np.asarray(self._used + counts.reshape(-1, width).cumsum(axis=0))
 
     def n_expected(self, before: Tally) -> int:
         """How many looks will come after the next one, if draws go on as they began, or as those before them did."""
-        looks, tally = self.looks_left, self.tally if len(self.agreed) else before
+        looks, tally = self.looks_left, self.tally if self.tally.n_evaluated else before
         if tally.n_evaluated == 0:
             return 0
         agreed = (look * tally.n_agreed // tally.n_evaluated for look in looks)
@@ -261,10 +251,12 @@ class DrawSequence:
 
     def advance(self) -> None:
         """Take the draws that were needed, and decide whether to go on."""
-        self.agreed = np.concatenate([self.agreed, self._lists.answers(self._sizes, self._used)])
-        self._used += np.bincount(self._sizes, minlength=len(self._used))
-        n = len(self.agreed)
-        self.is_open = n < self._looks[-1] and not self._stops(n, int(self.agreed.sum()))
+        n, n_agreed = self.looks_left[0], self.tally.n_agreed + self._lists.n_agreed(self._used, self._next)
+        self.tally = Tally(n_agreed, n)
+        self._used = self._used + self._next
+        self.is_open = n < self._looks[-1] and not self._stops(n, n_agreed)
+        if self.is_open:
+            self.looks_left = looks_left(self._looks, self._stops, n, n_agreed)
 
 
 class ExplanationDraws:
@@ -331,7 +323,7 @@ class ExplanationDraws:
     @property
     def last_tally(self) -> Tally:
         """What was counted last, before sequences that have no draws yet."""
-        drawn = (sequence.tally for sequence in reversed(self.sequences.values()) if len(sequence.agreed))
+        drawn = (sequence.tally for sequence in reversed(self.sequences.values()) if sequence.tally.n_evaluated)
         return next(drawn, Tally())
 
     @property
