@@ -209,7 +209,7 @@ def test_commands_end_with_an_error_when_a_call_takes_too_long(
     start = time.monotonic()
     assert main([*command, *ASKED, *EXPLAINED]) == EXIT_ERROR
     assert time.monotonic() - start < LONG / 2
-    assert "holdfast: The model gave no answer for 1 masks within `timeout` = 1 s." in capsys.readouterr().err
+    assert "holdfast: The model gave no answer for 5 masks within `timeout` = 1 s." in capsys.readouterr().err
 
 
 def test_a_study_run_takes_a_limit_only_with_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

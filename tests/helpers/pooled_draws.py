@@ -14,7 +14,7 @@ import numpy as np
 
 from holdfast import Evaluator, MaskedModel, mask_function
 from holdfast.certification.question import Procedure, Question
-from holdfast.certification.shared_draws import ExplanationDraws, SharedDraws
+from holdfast.certification.shared_draws import DrawSequence, ExplanationDraws, SharedDraws
 from holdfast.neighborhood import NEIGHBORHOODS
 from holdfast.plans import Design, Plan
 from holdfast.types import Mask, Masks
@@ -54,7 +54,7 @@ def drawn_by_a_curve(
         draws = ExplanationDraws.by_plan(plan, nearby, streams, evaluator, procedure)
         SharedDraws(evaluator, procedure, [draws]).run()
         radii = {id(near): radius for radius, near in zip(question.radii, nearby, strict=True)}
-        return {radii[key]: sequence.agreed for key, sequence in draws.sequences.items()}
+        return {radii[key]: _in_order(sequence, draws) for key, sequence in draws.sequences.items()}
 
     return spell_out(selected, kept)
 
@@ -74,9 +74,18 @@ def drawn_from_a_pool(
         draws = ExplanationDraws(nearby[max(looks)], streams)
         sequences = {radius: draws.open(nearby[radius], looks[radius], lambda n, k: False) for radius in looks}
         SharedDraws(Evaluator(model), procedure, [draws]).run()
-        return {radius: sequence.agreed for radius, sequence in sequences.items()}
+        return {radius: _in_order(sequence, draws) for radius, sequence in sequences.items()}
 
     return spell_out(selected, kept)
+
+
+def _in_order(sequence: DrawSequence, draws: ExplanationDraws) -> Mask:
+    """Which draws of a sequence keep the prediction: each is the next mask of its size; their number is its tally."""
+    sizes = draws.lists.sizes(sequence.nearby, 0, sequence.tally.n_evaluated)
+    ranks = [int((sizes[:draw] == size).sum()) for draw, size in enumerate(sizes)]
+    kept = np.diff(draws.lists._n_agreed, axis=1)[sizes, ranks]
+    assert kept.sum() == sequence.tally.n_agreed
+    return kept.astype(bool)
 
 
 def never_stops(looks: Sequence[int]) -> Design:

@@ -160,11 +160,11 @@ AGAIN = "stored nothing; the same command starts it again."
     [
         (
             Q1,
-            {31: 0.0},
+            {25: 0.0},
             1,
             r"Stopped\. \d+ items? (is|are) stored in .*moods\.db; the same command continues from there\.",
         ),
-        (Q1, {30: 1.1, 31: 0.0}, 130, r"Interrupted\. What q1-sca-vs-mus stored is kept; .* continues from there\."),
+        (Q1, {24: 1.1, 25: 0.0}, 130, r"Interrupted\. What q1-sca-vs-mus stored is kept; .* continues from there\."),
         (Q1, {1: 1.1, 2: 0.0}, 130, rf"Interrupted\. q1-sca-vs-mus {AGAIN}"),
         (Q4, {3: 0.0}, 130, rf"Interrupted\. q4-accuracy {AGAIN}"),
         (
