@@ -300,9 +300,9 @@ class Evaluator:
         self._use_ready()
         masks, outputs, self.repeats = self.repeats.take(self.repeats.n_due(self.memory), self.memory)
         if len(masks):
-            again = self.recompute(masks)
-            self._n_rows -= len(masks)  # counted as repeated
-            self._count_repeated(list(zip(masks, outputs, again, strict=True)))
+            self._check(list(zip(masks, outputs, self.recompute(masks), strict=True)))
+        if self.repeats.ready:  # which were no calls, and may differ all the same
+            check_repeats(*zip(*self.repeats.ready, strict=True))
         self.repeats = Repeats()
 
     def ahead(self, masks: Masks) -> Ahead | None:
@@ -329,7 +329,7 @@ class Evaluator:
         rows, keys, size = masks[list(new.values())], list(new), min(self.batch_size, last.batch_size)
         for start in range(0, len(rows), size):
             batch, due = rows[start : start + size], self.repeats
-            n_again = min(due.n_due(self.memory, len(rows)), size - len(batch))
+            n_again = min(due.n_due(self.memory, len(rows), ahead=True), size - len(batch))
             again, expected, self.repeats = due.take(n_again, self.memory)
             try:
                 outputs = last._ask_model(batch, again, np.ones(len(again), dtype=np.int64))
@@ -412,8 +412,9 @@ class Evaluator:
                 self.calls.halve(n_rows, error)
                 continue
             self.calls.record(n_rows, self.calls.clock() - began)
-            self._n_rows += n_rows - len(expected)
-            self._count_repeated(list(zip(again, expected, outputs[len(batch) :], strict=False)))
+            self._n_rows += n_rows
+            n_repeated = len(expected)  # what is beside them is not compared
+            self._check(list(zip(again[:n_repeated], expected, outputs[len(batch) : n_known], strict=True)))
             self._keep(keys[start : start + len(batch)], outputs[: len(batch)])
             start, of_beside = start + len(batch), outputs[n_known:]
         return of_beside if len(of_beside) == len(beside) else None
@@ -449,19 +450,18 @@ class Evaluator:
             self._use_repeated(ready[:n])
 
     def _use_repeated(self, rows: Sequence[tuple[Mask, Any, Any]]) -> None:
-        """Count rows that were repeated ahead; they are calls of all evaluators below now."""
-        below = self.model
-        while isinstance(below, Evaluator):
-            below._n_rows += len(rows)
-            below = below.model
+        """Rows that were repeated ahead are calls now, of this evaluator and of all below."""
+        asked: Any = self
+        while isinstance(asked, Evaluator):
+            asked._n_rows += len(rows)
+            asked = asked.model
         self.innermost.rows_ahead.n_unused -= len(rows)
-        self._count_repeated(rows)
+        self._check(rows)
 
-    def _count_repeated(self, rows: Sequence[tuple[Mask, Any, Any]]) -> None:
-        """Count repeated rows, each a mask with what the model said before and now, unless the two differ."""
+    def _check(self, rows: Sequence[tuple[Mask, Any, Any]]) -> None:
+        """Compare repeated rows, each a mask with what the model said before and now."""
         if rows:
             check_repeats(*zip(*rows, strict=True))
-        self._n_rows += len(rows)
         self._n_repeated += len(rows)
 
     def _keep(self, keys: list[bytes], outputs: Outputs) -> None:

@@ -220,11 +220,17 @@ class PoolFlips:
         """Draw n masks independently and uniformly, (n, n_features)."""
         if not isinstance(rng, np.random.Generator):
             raise InvalidTypeError(argument="rng", must="be a numpy Generator", got=shown(rng))
-        n_masks, most, parts = check_whole(n, "n"), max(1, _CHUNK_BYTES // (8 * self._n_words)), list[Masks]()
-        for start in range(0, max(1, n_masks), most):
-            words = self.draw_words(min(most, n_masks - start), rng)
-            parts.append(self.flipped(words, self.distances(words[:, 0])))
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        masks = np.empty((check_whole(n, "n"), len(self.selected)), dtype=bool)
+        for start in range(0, len(masks), self.n_at_once):
+            part = masks[start : start + self.n_at_once]
+            words = self.draw_words(len(part), rng)
+            part[:] = self.flipped(words, self.distances(words[:, 0]))
+        return masks
+
+    @property
+    def n_at_once(self) -> int:
+        """How many masks are best made at a time: more would not stay in the caches of a processor."""
+        return max(1, _CHUNK_BYTES // (8 * self._n_words))
 
     @property
     def _n_words(self) -> int:

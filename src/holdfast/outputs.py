@@ -221,7 +221,10 @@ class OutputMemory:
 
 
 class RowsAhead:
-    """Outputs that no one has asked for yet, by the keys of their masks; ``n_unused`` counts those that no one will."""
+    """Outputs that no one has asked for yet, by the keys of their masks.
+
+    ``n_unused`` counts all rows that were computed and not asked for, repeated ones too.
+    """
 
     def __init__(self) -> None:
         self.rows: dict[bytes, tuple[Outputs, int]] = {}
@@ -245,20 +248,25 @@ class RowsAhead:
 class Repeats:
     """The rows that are due to be computed again, to see whether the model is deterministic.
 
-    They are ``references``, each with its output, and one in 16 of those known, up to four, of which ``n_spread`` were
-    taken; None while none is due. The last of these may be ``ready``: masks that were repeated before it was their
-    turn, with what the model said both times.
+    They are ``references``, each with its output, and one in 16 of those known, up to four; None while none is due.
+    ``n_spread`` of these were taken. Some of them may be ``ready``: repeated before it was their turn, a mask with what
+    the model said both times.
     """
 
     references: tuple[tuple[Mask, Any], ...] = ()
     n_spread: int | None = None
     ready: tuple[tuple[Mask, Any, Any], ...] = ()
 
-    def n_due(self, memory: OutputMemory, n_coming: int = 0) -> int:
-        """How many rows are to be repeated, with those that will be when so many more are known."""
+    def n_due(self, memory: OutputMemory, n_coming: int = 0, *, ahead: bool = False) -> int:
+        """How many rows are to be repeated; one of those that come, if so many do, may be repeated before they have.
+
+        If ``ahead``, all of those that come may.
+        """
         if self.n_spread is None:
             return 0
-        return len(self.references) + max(0, self._n_spread_of(memory, n_coming) - self.n_spread)
+        by_known = self._n_spread_of(memory, 0)
+        soon = self._n_spread_of(memory, n_coming)
+        return len(self.references) + max(0, (soon if ahead else min(by_known + 1, soon)) - self.n_spread)
 
     def n_ready(self, memory: OutputMemory, n_coming: int = 0) -> int:
         """How many of those that are ready it is the turn of."""
@@ -266,6 +274,7 @@ class Repeats:
         return min(len(self.ready), max(0, self._n_spread_of(memory, n_coming) - n_counted))
 
     def _n_spread_of(self, memory: OutputMemory, n_coming: int) -> int:
+        """How many are to be repeated once so many more are known; only those known now can be."""
         n_known = len(memory.slots)
         return min(MOST_REPEATS, (n_known + n_coming) // _ROWS_PER_REPEAT) if n_known >= _ROWS_PER_REPEAT else 0
 

@@ -13,7 +13,7 @@ import pytest
 import holdfast as hf
 from holdfast.certification import reference, shared_draws
 from holdfast.certification.question import Procedure
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, ModelError
 from holdfast.evaluation import Evaluator
 from holdfast.plans import cheapest_look, make_plan
 from holdfast.prices import CallMeter, CallPrice
@@ -324,3 +324,49 @@ def test_prices_are_numbers_from_zero(wrong: dict[str, float]) -> None:
         CallPrice(**wrong)
     with pytest.raises(HoldfastError, match="`price` must be a CallPrice"):
         Evaluator(Device(), price=3)  # type: ignore[arg-type]
+
+
+@dataclass
+class Undecided:
+    """Answers each call with other numbers, and counts its rows."""
+
+    n_features: int = N
+    n_rows: int = 0
+
+    def __call__(self, masks: Any) -> Any:
+        self.n_rows += len(masks)
+        return np.random.default_rng(self.n_rows).random((len(masks), 3))
+
+
+@pytest.mark.parametrize("ask", ["__call__", "settle", "compute_ahead"])
+def test_rows_are_counted_also_where_repeated_ones_differ(ask: str) -> None:
+    masks = np.random.default_rng(0).random((60, N)) < 0.5
+    device = Undecided()
+    evaluator = Evaluator(device, price=GPU)
+    evaluator(masks[:20])
+    evaluator.check_determinism(masks[0])
+    with pytest.raises(ModelError, match="must be deterministic"):
+        evaluator.settle() if ask == "settle" else getattr(evaluator, ask)(masks)
+    assert evaluator.n_calls <= evaluator.n_computed == device.n_rows
+
+
+def test_what_was_repeated_ahead_is_compared_also_if_its_turn_never_comes() -> None:
+    masks = np.random.default_rng(0).random((80, N)) < 0.5
+    device, n_before = Undecided(), 20
+
+    def says(rows: Any) -> Any:
+        """Only the second call repeats rows, and one of them differs: not the first, which is the reference."""
+        outputs = np.zeros((len(rows), 2))
+        device.n_rows += len(rows)
+        if device.n_rows > n_before:
+            outputs[-1] = (0, 5)
+        return outputs
+
+    evaluator = Evaluator(hf.mask_function(says, n_features=N), price=GPU)
+    evaluator(masks[:n_before])
+    evaluator.check_determinism(masks[0])
+    evaluator.compute_ahead(masks[n_before:])
+    assert evaluator.n_repeated == 2  # the reference, and one in 16 of those known
+    assert len(evaluator.repeats.ready) == 3
+    with pytest.raises(ModelError, match="must be deterministic"):
+        evaluator.settle()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from fractions import Fraction
 from itertools import combinations
 from math import comb
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast import Evaluator, certify, certify_radii, mask_function
+from holdfast.certification.reference import draw_all
 from holdfast.certification.shared_draws import MaskLists
 from holdfast.distributions import Bernoulli
 from holdfast.neighborhood import Additions
@@ -287,3 +289,19 @@ def test_how_many_masks_are_drawn_at_once_changes_nothing(
     usual = results()
     monkeypatch.setattr("holdfast.certification.reference._DRAWN_AT_ONCE", at_once)
     assert results() == usual
+
+
+def test_many_masks_are_not_made_all_at_once() -> None:
+    """Masks that fit into the caches are made together; of more, the memory is that of the masks themselves."""
+    selected = np.arange(1000) < 100
+    widest = Additions(selected, 900)
+    lists = {k: (widest.exactly(k), np.random.default_rng(k), selected[None][:0], 50) for k in range(1, 200)}
+    tracemalloc.start()
+    try:
+        together = draw_all(lists)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * sum(masks.nbytes for masks in together.values())
+    for k, (ring, _, _, n) in lists.items():
+        assert np.array_equal(together[k][:n], ring.sample(n, np.random.default_rng(k)))

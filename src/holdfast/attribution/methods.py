@@ -24,7 +24,15 @@ from holdfast.evaluation import Evaluator, bare_model, evaluating
 from holdfast.randomness import stream, stream_key
 from holdfast.terminal import Plotted
 from holdfast.types import Differentiable, Inspectable, MaskedModel, Masks, Outputs, Progress, Provenance, Rng
-from holdfast.validation import check_class_name, check_name, check_number, check_whole, did_you_mean, shown
+from holdfast.validation import (
+    check_class_name,
+    check_masks,
+    check_name,
+    check_number,
+    check_whole,
+    did_you_mean,
+    shown,
+)
 from holdfast.words import NOT_RIGHT, class_name, counted, few_words, fitted, named, paragraph, took
 
 Numbers = NDArray[np.float64]
@@ -452,7 +460,8 @@ class AttributionTask:
         """What is explained, as numbers (b,): the target's score, or 1 where the target's label is given."""
         answering = self.evaluator.answering
         if answering is None and self._target is None and "target" not in vars(self):  # what names it goes along
-            self.evaluator(np.concatenate([np.ones((1, self.n_features), dtype=bool), masks]))
+            full = np.ones((1, self.n_features), dtype=bool)
+            self.evaluator(np.concatenate([full, check_masks(masks, self.n_features)]))
         target, outputs = self.target, self.evaluator(masks)
         if outputs.ndim > 1:
             return np.asarray(outputs[:, target], dtype=np.float64)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -483,35 +483,37 @@ def drawn_to(n: int, drawn: Masks, nearby: Neighborhood, rng: np.random.Generato
 
 
 def draw_all(lists: Mapping[int, tuple[Neighborhood, np.random.Generator, Masks, int]]) -> dict[int, Masks]:
-    """Lists of masks near one explanation, each with more drawn by its own generator until it has at least so many.
+    """Lists of masks, each with more drawn by its own generator until it has at least so many.
 
-    Masks of few features are made all at once, some to spare: their draws do not depend on how they are cut.
+    All are from one distribution around one explanation, at several radii or distances. Masks of few features are made
+    all at once, if they are few, and some to spare: their draws do not depend on how they are cut.
     """
-    flips = [nearby for nearby, *_ in lists.values() if isinstance(nearby, PoolFlips)]
-    if len(flips) < len(lists) or not lists or len(flips[0].selected) > _FEW_FEATURES:
-        more = {k: nearby.sample(n - len(drawn), rng) for k, (nearby, rng, drawn, n) in lists.items()}
+    n_missing, words, distances = {}, [], []
+    for k, (nearby, _, drawn, n) in lists.items():
+        at_once = _DRAWN_AT_ONCE if isinstance(nearby, PoolFlips) and len(nearby.selected) <= _FEW_FEATURES else 1
+        n_missing[k] = -(-(n - len(drawn)) // at_once) * at_once
+    some = next((nearby for nearby, *_ in lists.values()), None)
+    if len(lists) > 1 and isinstance(some, PoolFlips) and sum(n_missing.values()) <= some.n_at_once:
+        for k, (nearby, rng, _, _) in lists.items():
+            words.append(some.draw_words(n_missing[k], rng))
+            distances.append(cast(PoolFlips, nearby).distances(words[-1][:, 0]))
+        masks = some.flipped(np.concatenate(words), np.concatenate(distances))
+        more = dict(zip(lists, np.split(masks, np.cumsum(list(n_missing.values()))[:-1]), strict=True))
     else:
-        counts = [-(-(n - len(drawn)) // _DRAWN_AT_ONCE) * _DRAWN_AT_ONCE for _, _, drawn, n in lists.values()]
-        words = [
-            nearby.draw_words(count, rng)
-            for nearby, (_, rng, *_), count in zip(flips, lists.values(), counts, strict=True)
-        ]
-        distances = [nearby.distances(part[:, 0]) for nearby, part in zip(flips, words, strict=True)]
-        masks = flips[0].flipped(np.concatenate(words), np.concatenate(distances))
-        more = dict(zip(lists, np.split(masks, np.cumsum(counts)[:-1]), strict=True))
+        more = {k: nearby.sample(n_missing[k], rng) for k, (nearby, rng, _, _) in lists.items()}
     return {k: np.concatenate([drawn, more[k]]) if len(drawn) else more[k] for k, (_, _, drawn, _) in lists.items()}
 
 
 def n_ahead(
     evaluator: Evaluator, masks: Masks, design: Design, looks: Sequence[int], *, after: Tally = NOTHING, most: int
 ) -> int:
-    """How many draws beyond the next of these looks, at most, the call for its masks should take along."""
+    """How many draws beyond the next of these looks the call for its masks should take along, ``most`` at most."""
     ahead = evaluator.ahead(masks)
     if ahead is None:
         return 0
     best = cheapest_look(design, after.n_evaluated, after.n_agreed, ahead.worth)
-    last = min(best, looks[0] + min(ahead.room, most))
-    return max(look for look in looks if look <= max(last, looks[0])) - looks[0]
+    last = max(looks[0], min(best, looks[0] + min(ahead.room, most)))
+    return max(look for look in looks if look <= last) - looks[0]
 
 
 def portions(nearby: Neighborhood, n: int, rng: np.random.Generator) -> Iterator[Masks]:

@@ -126,23 +126,19 @@ def _run_on_rows(module: Any, device: Any, dtype: Any, rows: Any) -> NDArray[Any
         return to_numpy(score_tensor(module(batch)))
 
 
-def module_parts(module: Any) -> list[Any]:
-    """The module and all that it is made of, each once."""
+@contextmanager
+def evaluating_module(module: Any, *, gradients: bool = False) -> Iterator[None]:
+    """Evaluation mode, with or without gradients; every submodule's own mode is restored afterwards."""
+    torch = import_torch()
     # By its dictionaries: `modules()` takes a small network as long as a few rows.
-    parts, known = [module], {id(module)}
+    training, parts, known = [], [module], {id(module)}
     for part in parts:  # which grow
+        if part.training:
+            training.append(part)
         for child in part._modules.values() if part._modules else ():
             if child is not None and id(child) not in known:
                 known.add(id(child))
                 parts.append(child)
-    return parts
-
-
-@contextmanager
-def evaluating_module(module: Any, *, gradients: bool = False, parts: list[Any] | None = None) -> Iterator[None]:
-    """Evaluation mode, with or without gradients; every submodule's own mode is restored afterwards."""
-    torch = import_torch()
-    training = [part for part in (module_parts(module) if parts is None else parts) if part.training]
     if training:
         module.eval()
     try:

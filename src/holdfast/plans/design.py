@@ -33,7 +33,7 @@ MOST_DRAWS_WALKED = 100_000
 
 
 _MOST_DRAWS_AHEAD = 300
-"""Most draws of a design for which the cheapest looks are found, in some milliseconds."""
+"""Most draws of a design for which the cheapest looks are found, in some hundredths of a second."""
 
 
 class Terminals(NamedTuple):
@@ -142,7 +142,7 @@ def cheapest_look(design: Design, n_evaluated: int, n_agreed: int, rows_per_call
 
     Then a run takes least on average, over all rates: rates near 0 and 1 are the likeliest (Jeffreys' prior, a beta
     distribution of ½ and ½). The counts, at a look or before the first draw, say which are left. For designs of many
-    draws that takes too long to find out: there later looks go along as long as their rows take no longer than a call.
+    draws that takes too long to find out: there, later looks go along as long as their rows take no longer than a call.
 
     >>> design = Design((24, 30, 36, 42), (0, 1, 2, 21))
     >>> [cheapest_look(design, 24, 23, rows_per_call) for rows_per_call in (0, 1, 100)]
@@ -151,7 +151,8 @@ def cheapest_look(design: Design, n_evaluated: int, n_agreed: int, rows_per_call
     if design.max_draws > _MOST_DRAWS_AHEAD:
         later = [look for look in design.looks if look > n_evaluated]
         return max(look for look in later if look <= later[0] + rows_per_call)
-    return design.looks[int(_cheapest_looks(design, rows_per_call)[n_evaluated][n_agreed])]
+    bits = max(0, rows_per_call.bit_length() - 2)  # of which the first two count, so that few tables are made
+    return design.looks[int(_cheapest_looks(design, rows_per_call >> bits << bits)[n_evaluated][n_agreed])]
 
 
 @lru_cache(maxsize=64)
@@ -161,7 +162,7 @@ def _cheapest_looks(design: Design, rows_per_call: int) -> dict[int, Integers]:
     From the last look backwards: ``later[k, j]`` is what is still to come after a call that computes up to the look j,
     on average over the runs with k agreements now that go on until then.
     """
-    numbers, later, nexts = (0, *design.looks), np.zeros((design.max_draws + 1, 0)), {}
+    numbers, later, nexts = (0, *design.looks), np.zeros((design.max_draws + 1, 0)), {}  # after the last look, nothing
     cost = np.zeros(design.max_draws + 1)  # of a run that is at this look, with k agreements
     for place in range(len(design.looks) - 1, -1, -1):
         n, following = numbers[place], numbers[place + 1]

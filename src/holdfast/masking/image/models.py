@@ -28,7 +28,6 @@ from holdfast.masking.torch import (
     forward_parameters,
     import_torch,
     lacks_attention,
-    module_parts,
     same_generators,
     score_tensor,
     to_device,
@@ -281,13 +280,8 @@ class ModuleImageModel(ImageModel):
     @contextmanager
     def _evaluating(self, *, gradients: bool = False) -> Iterator[None]:
         """Evaluation mode; torch's generators stay as they were, whatever the module draws."""
-        mode = evaluating_module(self.module, gradients=gradients, parts=self._parts)
-        with same_generators(self.batches.device), mode:
+        with same_generators(self.batches.device), evaluating_module(self.module, gradients=gradients):
             yield
-
-    @cached_property
-    def _parts(self) -> list[Any]:
-        return module_parts(self.module)
 
     def _call(self, run: Callable[..., Any], batch: Any, **fields: Any) -> Any:
         """Run the module on images in the way its ``forward`` wants them."""
