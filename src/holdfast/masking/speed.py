@@ -42,8 +42,8 @@ _LAYOUT_REFUSALS = ("view size is not compatible", "contiguous", "stride")  # of
 # that hardly looks at its input does not pass unseen; and, in half precision, in steps of rounding.
 _CLOSE, _SHARE, _HALF_STEPS = 1e-4, 1e-3, 16
 
-_READING = 24  # on a CPU, reading the weights once takes as long as computing about so many tokens with them
-_LAUNCHING = 250_000  # multiplications in the time it takes to start one
+_READING = 40  # on a CPU, reading the weights once takes as long as computing about so many tokens with them
+_LAUNCHING = 1_500_000  # multiplications in the time it takes to start one
 _ON_DEVICES = 1024  # on other devices a pass over a few hundred tokens more costs less than another pass
 
 

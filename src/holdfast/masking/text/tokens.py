@@ -60,7 +60,7 @@ _LONGEST = 1 << 30  # tokenizers without a limit call it 10³⁰
 _ATTENTION_DROP, _DELETION = "attention drop", "deletion"
 _KEPT_SHARES = (0.75, 0.5, 0.25, 0.0)  # of the tokens, in the masks of the check
 
-_TOKENS_PER_CALL, _LEAST_ROWS = 4096, 8
+_TOKENS_PER_CALL, _LEAST_ROWS = 8192, 8
 """A call has about so many tokens, before hidden ones are left out, and at least so many rows."""
 
 
