@@ -288,7 +288,9 @@ def test_rows_of_like_length_go_together_over_all_that_is_asked_at_once() -> Non
         passes = len(shapes) * pass_overhead(module, module.device)
         computed.append(passes + sum(rows * tokens for rows, tokens in shapes))
         assert sum(rows for rows, _ in shapes) == 128
-        np.testing.assert_allclose(np.reshape(answers, (128, -1)), as_drawn, rtol=0, atol=1e-5)  # a wider model
+        np.testing.assert_allclose(
+            np.reshape(answers, (128, -1)), as_drawn, rtol=0, atol=2e-5
+        )  # rounded in other shapes
     assert computed[0] < 0.95 * computed[1]
 
 
