@@ -29,6 +29,9 @@ if TYPE_CHECKING:  # needed only where a call has a price
 Shortcut = Callable[[Masks, Callable[[Mask], Outputs]], Outputs]
 """Masks (b, n_features), and a function that asks the model about some of them, (b,) → the outputs of all."""
 
+_MOST_ROWS_PER_CALL = 32
+"""A call of so many times the rows that take as long as the call itself takes along no others."""
+
 _EXTRA_ROWS = 3 + MOST_REPEATS
 """The explanation, the full input, and what is repeated: the explanation and rows spread over the run."""
 
@@ -313,7 +316,9 @@ class Evaluator:
         """
         last = self.innermost
         price = last.calls.price
-        if price is None or price.rows_per_call == 0 or last.rows_ahead.has_failed or self.answering is not None:
+        if price is None or last.rows_ahead.has_failed or self.answering is not None:
+            return None
+        if price.rows_per_call * _MOST_ROWS_PER_CALL < max(1, len(masks)):  # less to gain than it takes to find out
             return None
         if self.deciding is not None or self.shortcut is not None or self._next_draw is not None:
             return None

@@ -374,8 +374,9 @@ class SharedDraws:
         if rows and asks_together(self._evaluator, self._procedure.question):
             masks = np.concatenate(rows)
             ahead = self._evaluator.ahead(masks)
-            if ahead is not None:
-                self._evaluator.compute_ahead(np.concatenate([masks, *self._later(lengths, ahead)]))
+            later = [] if ahead is None else self._later(lengths, ahead)
+            if later:
+                self._evaluator.compute_ahead(np.concatenate([masks, *later]))
             self._evaluator(masks)
         for explanation, length, masks in zip(self.explanations, lengths, missing, strict=True):
             reference = explanation.refer(self._evaluator, self._procedure)
@@ -385,7 +386,7 @@ class SharedDraws:
         self.n_rounds += 1
 
     def _later(self, lengths: list[Indices], ahead: Ahead) -> list[Masks]:
-        """Masks of the looks after the next one that are worth computing in the same call.
+        """Masks up to the looks after the next one, if some are worth computing in the same call.
 
         A look that comes costs a call. So each look that is expected may take along as many masks as cost one; so may
         all neighbourhoods together whose turn may come next, and so may all other looks together. What is computed in
@@ -419,6 +420,8 @@ class SharedDraws:
                 if _n_added(longer, start) > ahead.worth or _n_added(longer, lengths) > ahead.room:
                     break
                 chosen = longer
+        if chosen is lengths:
+            return []
         return [draws.lists.extend(longer) for draws, longer in zip(self.explanations, chosen, strict=True)]
 
 
