@@ -30,7 +30,7 @@ Shortcut = Callable[[Masks, Callable[[Mask], Outputs]], Outputs]
 """Masks (b, n_features), and a function that asks the model about some of them, (b,) → the outputs of all."""
 
 _MOST_ROWS_PER_CALL = 32
-"""A call of so many times the rows that take as long as the call itself takes along no others."""
+"""Most rows of a call that takes others along, over the number of rows that take as long as the call itself."""
 
 _EXTRA_ROWS = 3 + MOST_REPEATS
 """The explanation, the full input, and what is repeated: the explanation and rows spread over the run."""
