@@ -42,4 +42,4 @@ def test_a_module_whose_calls_take_long_takes_along_later_looks_on_a_cpu_too() -
     assert model.call_meter.price.rows_per_call in (99, 100)
     evaluator = hf.Evaluator(model)
     assert hf.certify(evaluator, selected, radius=8, rng=0) == plain
-    assert evaluator.n_computed >= evaluator.n_calls == plain.n_calls
+    assert evaluator.n_computed > evaluator.n_calls == plain.n_calls

@@ -525,3 +525,17 @@ def test_threads_may_share_a_module() -> None:
     with ThreadPoolExecutor(4) as pool:
         scores = list(pool.map(model, [masks] * 48))
     assert all(np.array_equal(own, scores[0]) for own in scores)
+
+
+def test_a_part_that_is_replaced_after_the_first_call_is_evaluated_too() -> None:
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 2)).eval()
+    model = mask_image(network, np.random.default_rng(0).random((8, 8, 3)).astype(np.float32), groups=(4, 4))
+    model(some_masks(8, 16, 0))
+    network[1] = torch.nn.Sequential(
+        torch.nn.Dropout(0.5), torch.nn.Linear(192, 2)
+    )  # in training mode, as new ones are
+    scores = model(some_masks(8, 16, 1))
+    assert network[1][0].training
+    np.testing.assert_allclose(scores, model.without_probes()(some_masks(8, 16, 1)), rtol=0, atol=1e-5)
+    network.eval()
+    np.testing.assert_allclose(scores, model(some_masks(8, 16, 1)), rtol=0, atol=1e-5)
