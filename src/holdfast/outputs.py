@@ -50,9 +50,10 @@ def checked_outputs(raw: Any, masks: Masks, known: tuple[int, ...] | None) -> Ou
 def check_repeats(masks: Sequence[Mask], before: Sequence[Any], after: Sequence[Any]) -> None:
     """Raise if two answers to one of the masks differ by more than rounding."""
     if isinstance(after[0], np.ndarray):
-        old, new = np.stack(before), np.stack(after)
-        size = np.abs(old).max(axis=1)
-        spread = old.max(axis=1) - old.min(axis=1) if old.shape[1] > 1 else size
+        old, new = np.array(before), np.array(after)
+        most, least = old.max(axis=1), old.min(axis=1)
+        size = np.maximum(most, -least)
+        spread = most - least if old.shape[1] > 1 else size
         differ = ~(np.abs(new - old).max(axis=1) <= _REPEAT_TOLERANCE * spread + _ROUNDING * size)
     else:
         differ = np.array([now != then for then, now in zip(before, after, strict=True)])

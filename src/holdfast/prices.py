@@ -17,6 +17,9 @@ _LEAST_FIXED, _LEAST_DOUBLINGS = 1e-3, 2
 """Of a price that is measured: seconds below which a call is not worth saving, and how far its two numbers of rows
 must lie apart."""
 
+BETWEEN_CALLS = 1e-3
+"""About how many seconds pass between two calls: what they said is judged, and the next masks are drawn."""
+
 _MOST_WORTH = 1 << 20
 """Rows that no batch holds."""
 
@@ -81,4 +84,4 @@ class CallMeter:
         (few_seconds, few), (many_seconds, many) = self._fastest[min(timed)], self._fastest[max(timed)]
         per_row = max(0.0, (many_seconds - few_seconds) / (many - few))
         fixed = few_seconds - few * per_row
-        return CallPrice(fixed, per_row) if fixed >= _LEAST_FIXED else None
+        return CallPrice(fixed + BETWEEN_CALLS, per_row) if fixed >= _LEAST_FIXED else None

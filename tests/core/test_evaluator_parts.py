@@ -11,7 +11,7 @@ from holdfast.calls import HOST, Deadline, ModelCalls, asked_alone
 from holdfast.errors import InvalidValueError, ModelError
 from holdfast.evaluation import Evaluator, bare_model
 from holdfast.outputs import OutputMemory, Repeats, RowsAhead, keys_of, masks_of, split_rows
-from holdfast.prices import CallMeter, CallPrice
+from holdfast.prices import BETWEEN_CALLS, CallMeter, CallPrice
 from tests.helpers.fakes import Recorded, all_masks, score_table
 
 N = 6
@@ -107,7 +107,7 @@ def test_a_price_that_is_given_counts_before_one_that_is_measured() -> None:
     model.call_meter = CallMeter()
     for n_rows in (1, 1, 64, 64):
         model.call_meter.record(n_rows, 1.0)
-    assert calls_of(model).price == CallPrice(1.0, 0.0)
+    assert calls_of(model).price == CallPrice(1.0 + BETWEEN_CALLS, 0.0)
     assert calls_of(model, price=price).price == price
 
 

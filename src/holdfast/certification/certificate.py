@@ -19,6 +19,7 @@ from holdfast.certification.reference import (
     Reference,
     asks_together,
     check_proof,
+    drawn_to,
     most_drawn,
     n_ahead,
     possible_rates,
@@ -388,11 +389,13 @@ def certify(
         if evaluator.progress is not None:
             evaluator.expect(most_rows(parts, plan))
         before, streams = evaluator.n_calls, [procedure.own_stream(mask, str(part.smallest)) for part in parts]
-        drawn = _compute_first(parts, plan, streams, evaluator, procedure)
+        drawn, n_sent = _compute_first(parts, plan, streams, evaluator, procedure)
         reference = Reference(evaluator, mask, procedure, calls_before=before)
         lists = reference.lists(nearby)
         outcomes = [
-            _enumerate_or_sample(part, plan, reference, procedure, on_look, rng=rng, drawn=masks, lists=lists)
+            _enumerate_or_sample(
+                part, plan, reference, procedure, on_look, rng=rng, drawn=masks, n_sent=n_sent, lists=lists
+            )
             for part, rng, masks in zip(parts, streams, drawn, strict=True)
         ]
         outcome = worst_of(outcomes) if question.rate_kind in WORST else outcomes[0]
@@ -405,34 +408,36 @@ def _compute_first(
     streams: list[np.random.Generator],
     evaluator: Evaluator,
     procedure: Procedure,
-) -> list[Masks | None]:
+) -> tuple[list[Masks | None], int]:
     """Compute the masks of all first looks with the explanation; later ones too if that may save the second call.
 
-    Gives what was drawn of each part. What the structure of the model may tell is not drawn, and what has few masks is
-    all evaluated. A model that answers in words, for which each row is paid, is asked about the explanation first: a
-    reference may not fit it.
+    Gives what was drawn of each part, and how many of each the model was asked about. What the structure of the model
+    may tell is not drawn, and what has few masks is all evaluated. A model that answers in words, for which each row is
+    paid, is asked about the explanation first: a reference may not fit it.
     """
     selected, question, looks = parts[0].selected, procedure.question, plan.design.looks
     is_sampled = [not question.enumerates(part, plan.max_draws) for part in parts]
     fits = 0 < sum(is_sampled) * looks[0] <= most_drawn(parts[0])
     known = procedure.structure is not None and procedure.structure.countable is not None
     if not fits or known or not asks_together(evaluator, question) or evaluator.answering is not None:
-        return [None] * len(parts)
+        return [None] * len(parts), 0
+    n_sent = looks[0]
     drawn = [
-        part.sample(looks[0], rng) if draws else None
+        drawn_to(n_sent, None, part, rng) if draws else None
         for part, rng, draws in zip(parts, streams, is_sampled, strict=True)
     ]
-    rows = [reference_masks(selected, question.n_completions), *(masks for masks in drawn if masks is not None)]
-    masks = np.concatenate(rows)
+    references = reference_masks(selected, question.n_completions)
+    masks = np.concatenate([references, *(masks[:n_sent] for masks in drawn if masks is not None)])
     if sum(is_sampled) == 1 and not procedure.check_determinism:  # else a second call comes anyway, with repeated rows
-        only, most = is_sampled.index(True), most_drawn(parts[0]) - looks[0]
+        only, most = is_sampled.index(True), most_drawn(parts[0]) - n_sent
         n_more = n_ahead(evaluator, masks, plan.design, looks, most=most)
         if n_more:
-            drawn[only] = np.concatenate([rows[1], parts[only].sample(n_more, streams[only])])
-            evaluator.compute_ahead(np.concatenate([rows[0], drawn[only]]))
-            return drawn
+            n_sent += n_more
+            drawn[only] = more = drawn_to(n_sent, drawn[only], parts[only], streams[only])
+            evaluator.compute_ahead(np.concatenate([references, more[:n_sent]]))
+            return drawn, n_sent
     evaluator(masks)
-    return drawn
+    return drawn, n_sent
 
 
 def _enumerate_or_sample(
@@ -444,6 +449,7 @@ def _enumerate_or_sample(
     *,
     rng: np.random.Generator,
     drawn: Masks | None,
+    n_sent: int,
     lists: bool,
 ) -> Outcome:
     """Count every mask if the model's structure tells; evaluate every mask if there are few; else follow the plan.
@@ -458,7 +464,7 @@ def _enumerate_or_sample(
     on_count = None if on_look is None else lambda tally: on_look(Look(tally.n_agreed, tally.n_evaluated, most, exact))
     if exact:
         return reference.enumerated(nearby, plan.max_draws, on_count=on_count)
-    return reference.sampled(nearby, plan, rng, drawn=drawn, on_count=on_count)
+    return reference.sampled(nearby, plan, rng, drawn=drawn, n_sent=n_sent, on_count=on_count)
 
 
 def make_certificate(

@@ -39,8 +39,8 @@ MOST_READ = 10**7
 _NODES_FOR_EXAMPLE = 20_000
 """Most parts of the space of masks that are searched only to show a change beside a count: a second at most."""
 
-_DRAWN_AT_ONCE, _FEW_FEATURES = 32, 1024
-"""Masks of so few features are drawn so many at a time."""
+_DRAWN_AT_ONCE, _FEW_FEATURES = 64, 256
+"""Masks of so few features are drawn so many at a time, over all lists that are drawn together."""
 
 _PORTION_BYTES = 1 << 26
 """Most memory for masks drawn at a time."""
@@ -222,13 +222,15 @@ class Reference:
         rng: np.random.Generator,
         *,
         drawn: Masks | None = None,
+        n_sent: int = 0,
         on_count: Callable[[Tally], None] | None = None,
     ) -> Outcome:
-        """The outcome of a plan: draws from look to look, until it stops; those ``drawn`` before are the first.
+        """The outcome of a plan: draws from look to look, until it stops.
 
-        Where a call takes long, masks of later looks are computed in the same call, if that takes less on average.
+        Those ``drawn`` before are the first, of which so many have been sent to the model. Where a call takes long,
+        masks of later looks are computed in the same call, if that takes less on average.
         """
-        design, most, tally, n_sent = plan.design, most_drawn(nearby), NOTHING, 0 if drawn is None else len(drawn)
+        design, most, tally = plan.design, most_drawn(nearby), NOTHING
         drawn = nearby.sample(0, rng) if drawn is None else drawn
         while not tally.n_evaluated or not design.stops(tally.n_evaluated, tally.n_agreed):
             looks = looks_left(design.looks, design.stops, tally.n_evaluated, tally.n_agreed)
@@ -477,12 +479,12 @@ def most_drawn(nearby: Neighborhood) -> int:
     return max(1, _PORTION_BYTES // len(nearby.selected))
 
 
-def drawn_to(n: int, drawn: Masks, nearby: Neighborhood, rng: np.random.Generator) -> Masks:
+def drawn_to(n: int, drawn: Masks | None, nearby: Neighborhood, rng: np.random.Generator) -> Masks:
     """Masks that were drawn, and more if they are fewer than n: some to spare where that costs next to nothing."""
-    return drawn if n <= len(drawn) else draw_all({0: (nearby, rng, drawn, n)})[0]
+    return draw_all({0: (nearby, rng, drawn, n)})[0] if drawn is None or n > len(drawn) else drawn
 
 
-def draw_all(lists: Mapping[int, tuple[Neighborhood, np.random.Generator, Masks, int]]) -> dict[int, Masks]:
+def draw_all(lists: Mapping[int, tuple[Neighborhood, np.random.Generator, Masks | None, int]]) -> dict[int, Masks]:
     """Lists of masks, each with more drawn by its own generator until it has at least so many.
 
     All are from one distribution around one explanation, at several radii or distances. Masks of few features are made
@@ -490,8 +492,9 @@ def draw_all(lists: Mapping[int, tuple[Neighborhood, np.random.Generator, Masks,
     """
     n_missing, words, distances = {}, [], []
     for k, (nearby, _, drawn, n) in lists.items():
-        at_once = _DRAWN_AT_ONCE if isinstance(nearby, PoolFlips) and len(nearby.selected) <= _FEW_FEATURES else 1
-        n_missing[k] = -(-(n - len(drawn)) // at_once) * at_once
+        is_cheap = isinstance(nearby, PoolFlips) and len(nearby.selected) <= _FEW_FEATURES
+        at_once = -(-_DRAWN_AT_ONCE // len(lists)) if is_cheap else 1
+        n_missing[k] = -(-(n if drawn is None else n - len(drawn)) // at_once) * at_once
     some = next((nearby for nearby, *_ in lists.values()), None)
     if len(lists) > 1 and isinstance(some, PoolFlips) and sum(n_missing.values()) <= some.n_at_once:
         for k, (nearby, rng, _, _) in lists.items():
@@ -501,7 +504,8 @@ def draw_all(lists: Mapping[int, tuple[Neighborhood, np.random.Generator, Masks,
         more = dict(zip(lists, np.split(masks, np.cumsum(list(n_missing.values()))[:-1]), strict=True))
     else:
         more = {k: nearby.sample(n_missing[k], rng) for k, (nearby, rng, _, _) in lists.items()}
-    return {k: np.concatenate([drawn, more[k]]) if len(drawn) else more[k] for k, (_, _, drawn, _) in lists.items()}
+    known = {k: drawn for k, (_, _, drawn, _) in lists.items() if drawn is not None and len(drawn)}
+    return {k: np.concatenate([known[k], masks]) if k in known else masks for k, masks in more.items()}
 
 
 def n_ahead(

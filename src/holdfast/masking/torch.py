@@ -9,7 +9,7 @@ import hashlib
 import inspect
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, partial
@@ -127,41 +127,33 @@ def _run_on_rows(module: Any, device: Any, dtype: Any, rows: Any) -> NDArray[Any
 
 
 @contextmanager
-def evaluating_module(module: Any, *, gradients: bool = False) -> Iterator[None]:
-    """Evaluation mode, with or without gradients; every submodule's own mode is restored afterwards."""
+def evaluating_module(module: Any, *, gradients: bool = False, device: Any = None) -> Iterator[None]:
+    """Evaluation mode, with or without gradients; every submodule's own mode is restored afterwards.
+
+    With a device, torch's generators, of the CPU and of a GPU if this is one, stay as they were, whatever is drawn.
+    """
     torch = import_torch()
     # By its dictionaries: `modules()` takes a small network as long as a few rows.
-    training, parts, known = [], [module], {id(module)}
+    training, parts, known = [], [module], set()
     for part in parts:  # which grow
-        if part.training:
-            training.append(part)
-        for child in part._modules.values() if part._modules else ():
-            if child is not None and id(child) not in known:
-                known.add(id(child))
-                parts.append(child)
+        if part is not None:
+            if part.training:
+                training.append(part)
+            if part._modules and id(part) not in known:
+                known.add(id(part))
+                parts.extend(part._modules.values())
     if training:
         module.eval()
+    own = None if device is None or device.type == "cuda" else torch.get_rng_state()
     try:
-        with torch.inference_mode(not gradients), torch.set_grad_enabled(gradients):
+        forked = nullcontext() if device is None or own is not None else torch.random.fork_rng(devices=[device])
+        with forked, torch.inference_mode(not gradients):  # which turns gradients off, or on
             yield
     finally:
+        if own is not None:
+            torch.set_rng_state(own)
         for part in training:
             part.training = True
-
-
-@contextmanager
-def same_generators(device: Any) -> Iterator[None]:
-    """Torch's generators, of the CPU and of a GPU if this is one, stay as they were, whatever is drawn inside."""
-    torch = import_torch()
-    if device.type == "cuda":
-        with torch.random.fork_rng(devices=[device]):
-            yield
-        return
-    state = torch.get_rng_state()
-    try:
-        yield
-    finally:
-        torch.set_rng_state(state)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -28,7 +28,6 @@ from holdfast.masking.torch import (
     forward_parameters,
     import_torch,
     lacks_attention,
-    same_generators,
     score_tensor,
     to_device,
     to_numpy,
@@ -71,7 +70,7 @@ class ImageModel(Bound, ABC):
         """What finds the number of masks per call, if anything does."""
         return None
 
-    @property
+    @cached_property
     def n_features(self) -> int:
         return int(self.groups.max()) + 1
 
@@ -277,11 +276,9 @@ class ModuleImageModel(ImageModel):
         with self._evaluating():
             return self._scores_now(self.batches.tensor(images.transpose(0, 3, 1, 2)))
 
-    @contextmanager
-    def _evaluating(self, *, gradients: bool = False) -> Iterator[None]:
+    def _evaluating(self, *, gradients: bool = False) -> AbstractContextManager[None]:
         """Evaluation mode; torch's generators stay as they were, whatever the module draws."""
-        with same_generators(self.batches.device), evaluating_module(self.module, gradients=gradients):
-            yield
+        return evaluating_module(self.module, gradients=gradients, device=self.batches.device)
 
     def _call(self, run: Callable[..., Any], batch: Any, **fields: Any) -> Any:
         """Run the module on images in the way its ``forward`` wants them."""
@@ -458,9 +455,11 @@ class TensorBatches:
     @contextmanager
     def reused(self, masks: Masks, *, channels_last: bool = False) -> Iterator[Any]:
         """A masked batch in a buffer that is taken back afterwards, and dropped after an error."""
-        spares, buffer = self._spares[channels_last], None
-        with suppress(IndexError):
+        spares = self._spares[channels_last]
+        try:
             buffer = spares.pop()
+        except IndexError:
+            buffer = None
         if buffer is None or len(buffer) < len(masks):
             buffer = self.empty(len(masks), channels_last=channels_last)
         batch = buffer[: len(masks)]
