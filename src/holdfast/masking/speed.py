@@ -9,24 +9,20 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.masking.torch import device_of, evaluating_module, import_torch, notes_of, score_tensor, to_numpy
+from holdfast.prices import BETWEEN_CALLS, CallMeter
 from holdfast.validation import check_name, shown
-
-if TYPE_CHECKING:  # needed only where calls are timed
-    from holdfast.prices import CallMeter
 
 AUTOCASTS = {"bf16": "bfloat16", "fp16": "float16"}
 """Names of mixed precisions → the number type of their matrix products."""
 
-# A larger batch size is taken if it computes so many times the rows per second of the fastest before, or, while a call
-# takes only so many seconds, at least this share of them: then what a call itself takes counts too.
-_BATCH_GAIN, _BATCH_LOSS, _SHORT_CALL = 1.03, 0.97, 2.0
+_BATCH_GAIN = 1.03  # a batch size is taken at once if it computes so many times the rows per second of the best before
 _MOST_ROWS = 1 << 20  # more than any batch holds
 _FIRST_PIXELS, _FIRST_ROWS = 1 << 16, (4, 64)  # in the first batches of images: about so many, in so many rows
 _MOST_SMALLER = 16  # calls of fewer rows than are still to be tried, after which they are not
@@ -125,17 +121,16 @@ class BatchProbe:
     """How many rows go into the next call: twice as many while that computes more rows per second, then the best.
 
     It begins with ``first`` rows. No call is made for its sake, and no result depends on it. On a CPU larger batches
-    help until their activations no longer fit its caches, and from there on do harm. A size that seems slower is timed
-    again, after the best one: other work on the machine may have slowed down one of them. Nothing larger is tried once
-    twice and four times as many rows were no better.
+    help until their activations no longer fit its caches, and from there on do harm. A size that is not clearly faster
+    is timed again, after the best one: other work on the machine may have slowed down one of them. What passes between
+    two calls counts too. Nothing larger is tried once twice and four times as many rows were no better.
     """
 
     def __init__(self, first: int = 4, *, clock: Callable[[], float] = time.perf_counter) -> None:
         self.size, self.clock = first, clock
         self.settled = False
         self._best, self._tried, self._most, self._n_smaller = first, 2 * first, _MOST_ROWS, 0
-        # Rows per second of the fastest size, what the best size computes of them, and whether both were timed again.
-        self._fastest, self._share, self._again = 0.0, 1.0, False
+        self._fastest, self._again = 0.0, False  # rows per second of the best size, and whether it was timed again
         self._seconds: list[float] = []
 
     def rows_of(self, n_rows: int) -> int:
@@ -153,19 +148,18 @@ class BatchProbe:
         elif self.size == 4 * self._best:
             self._n_smaller += 1
         if len(self._seconds) == _BATCH_REPEATS:
-            self._compare(max(min(self._seconds), 1e-9))
+            self._compare(min(self._seconds))
             self._seconds, self._n_smaller = [], 0
         if self.settled or self._n_smaller == _MOST_SMALLER:
             self.size, self.settled = self._best, True
 
     def _compare(self, seconds: float) -> None:
         """Choose which size is timed next, after calls of the present one took so long."""
-        rows_per_second = self.size / seconds
+        rows_per_second = self.size / (seconds + BETWEEN_CALLS)
         if self.size == self._best:
-            self._fastest, self.size = rows_per_second / self._share, self._tried
-        elif rows_per_second >= (_BATCH_LOSS if seconds <= _SHORT_CALL else _BATCH_GAIN) * self._fastest:
-            self._fastest = max(self._fastest, rows_per_second)
-            self._best, self._share, self._again = self.size, rows_per_second / self._fastest, False
+            self._fastest, self.size = rows_per_second, self._tried
+        elif rows_per_second >= (1.0 if self._again else _BATCH_GAIN) * self._fastest:
+            self._best, self._fastest, self._again = self.size, rows_per_second, False
             self.size = self._tried = 2 * self._best
         elif not self._again:
             self.size, self._again = self._best, True
@@ -205,8 +199,6 @@ def work_clock() -> float:
 
 def call_meter(module: Any, device: Any, *question: Any) -> CallMeter:
     """The meter of a module on a device for inputs of one kind."""
-    from holdfast.prices import CallMeter
-
     clock = work_clock if device.type == "cpu" else time.perf_counter
     meter: CallMeter = notes_of(module).setdefault(("call meter", device.type, *question), CallMeter(clock))
     return meter
