@@ -236,8 +236,9 @@ def test_a_probe_that_has_settled_leaves_no_small_rest(n_rows: int, most: int, s
     while n_rows > sum(sizes):
         sizes.append(probe.rows_of(n_rows - sum(sizes)))
     assert sum(sizes) == n_rows
-    assert max(sizes) <= 1.5 * size
-    assert min(sizes) >= min(n_rows, size / 2)
+    assert max(sizes) <= 1.0625 * size
+    assert min(sizes) >= min(n_rows, size / 16)
+    assert set(sizes[:-1]) <= {size}
     for limit in (most, 2 * most):  # what did not fit does not fit later
         probe.stop_at(limit)
         assert 1 <= probe.rows_of(n_rows) <= min(n_rows, most)
@@ -276,7 +277,7 @@ def test_batches_grow_while_that_is_faster_and_no_mask_is_computed_twice() -> No
     np.testing.assert_array_equal(outputs, Recording()(all_masks(10)[:408]))
     model.sizes.clear()
     Evaluator(model)(all_masks(10)[:40])
-    assert model.sizes == [20, 20], "the next question starts from what is known"
+    assert model.sizes == [16, 16, 8], "the next question starts from what is known"
 
 
 def test_a_batch_size_that_is_given_is_kept() -> None:
@@ -350,7 +351,7 @@ def test_a_models_own_batch_size_is_the_most_that_the_probe_offers() -> None:
 def test_the_probe_goes_no_further_than_memory_allows() -> None:
     model = Recording(capacity=6)
     Evaluator(model)(all_masks(10)[:30])
-    assert model.sizes == [4, 4, 8, 4, 4, 4, 4, 3, 3]
+    assert model.sizes == [4, 4, 8, 4, 4, 4, 4, 4, 2]
     assert model.batch_probe.size == 4
 
 

@@ -25,6 +25,7 @@ AUTOCASTS = {"bf16": "bfloat16", "fp16": "float16"}
 _BATCH_GAIN = 1.03  # a batch size is taken at once if it computes so many times the rows per second of the best before
 _MOST_ROWS = 1 << 20  # more than any batch holds
 _FIRST_PIXELS, _FIRST_ROWS = 1 << 16, (4, 64)  # in the first batches of images: about so many, in so many rows
+_MOST_FULL = 1.0625  # batches that are so much larger than the best are not cut
 _MOST_SMALLER = 16  # calls of fewer rows than are still to be tried, after which they are not
 _BATCH_REPEATS = 2  # full calls that are timed per size; the best of them counts, since other work only adds time
 
@@ -134,10 +135,13 @@ class BatchProbe:
         self._seconds: list[float] = []
 
     def rows_of(self, n_rows: int) -> int:
-        """How many of the rows that wait go into the next call: no small rest is left, once the size is known."""
+        """How many of the rows that wait go into the next call.
+
+        Full batches of one size, since each new one takes other memory; a small rest goes along with the last of them.
+        """
         if not self.settled and (n_rows >= self.size or self.size <= 2 * self._best):
             return min(n_rows, self.size)
-        return min(-(-n_rows // max(1, round(n_rows / self._best))), self._most)
+        return min(n_rows if n_rows <= _MOST_FULL * self._best else self._best, self._most)
 
     def record(self, n_rows: int, seconds: float) -> None:
         """Take note of a call; calls of fewer rows than were offered say nothing about the size."""
