@@ -79,9 +79,11 @@ class CallMeter:
     def price(self) -> CallPrice | None:
         """What a call takes; None before that is known, and where the call itself takes next to nothing."""
         timed = [about for about, n in self._n_timed.items() if n > 1]
-        if not timed or max(timed) - min(timed) < _LEAST_DOUBLINGS:
+        # Where rows take least: larger batches may leave the caches, and the first calls of a size take longer.
+        most = min(timed, key=lambda about: self._fastest[about][0] / self._fastest[about][1], default=0)
+        if not timed or most - min(timed) < _LEAST_DOUBLINGS:
             return None
-        (few_seconds, few), (many_seconds, many) = self._fastest[min(timed)], self._fastest[max(timed)]
+        (few_seconds, few), (many_seconds, many) = self._fastest[min(timed)], self._fastest[most]
         per_row = max(0.0, (many_seconds - few_seconds) / (many - few))
         fixed = few_seconds - few * per_row
         return CallPrice(fixed + BETWEEN_CALLS, per_row) if fixed >= _LEAST_FIXED else None

@@ -9,15 +9,17 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.masking.torch import device_of, evaluating_module, import_torch, notes_of, score_tensor, to_numpy
-from holdfast.prices import BETWEEN_CALLS, CallMeter
 from holdfast.validation import check_name, shown
+
+if TYPE_CHECKING:  # needed only where calls are timed
+    from holdfast.prices import CallMeter
 
 AUTOCASTS = {"bf16": "bfloat16", "fp16": "float16"}
 """Names of mixed precisions → the number type of their matrix products."""
@@ -159,6 +161,8 @@ class BatchProbe:
 
     def _compare(self, seconds: float) -> None:
         """Choose which size is timed next, after calls of the present one took so long."""
+        from holdfast.prices import BETWEEN_CALLS
+
         rows_per_second = self.size / (seconds + BETWEEN_CALLS)
         if self.size == self._best:
             self._fastest, self.size = rows_per_second, self._tried
@@ -203,6 +207,8 @@ def work_clock() -> float:
 
 def call_meter(module: Any, device: Any, *question: Any) -> CallMeter:
     """The meter of a module on a device for inputs of one kind."""
+    from holdfast.prices import CallMeter
+
     clock = work_clock if device.type == "cpu" else time.perf_counter
     meter: CallMeter = notes_of(module).setdefault(("call meter", device.type, *question), CallMeter(clock))
     return meter
