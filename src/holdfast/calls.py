@@ -133,6 +133,8 @@ class ModelCalls:
         """Let the probe know how long so many rows took; a host times its own calls."""
         if self.probe is not None and self.host is None:
             self.probe.record(n_rows, seconds)
+            if n_rows == self.batch_size < self.probe.size:
+                self.probe.stop_at(n_rows)
 
     def halve(self, n_rows: int, error: Exception) -> None:
         """Go on with smaller batches if memory ran out; anything else is raised."""

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from holdfast.validation import check_amount
 
 _LEAST_FIXED, _LEAST_DOUBLINGS = 1e-3, 2
-"""Of a price that is measured: seconds below which a call is not worth saving, and how far its two numbers of rows
-must lie apart."""
+"""Of a price that is measured: seconds of a call itself below which it is not worth saving, and how many times its
+number of rows must have doubled."""
 
 BETWEEN_CALLS = 1e-3
 """About how many seconds pass between two calls: what they said is judged, and the next masks are drawn."""
@@ -79,11 +79,12 @@ class CallMeter:
     def price(self) -> CallPrice | None:
         """What a call takes; None before that is known, and where the call itself takes next to nothing."""
         timed = [about for about, n in self._n_timed.items() if n > 1]
-        # Where rows take least: larger batches may leave the caches, and the first calls of a size take longer.
-        most = min(timed, key=lambda about: self._fastest[about][0] / self._fastest[about][1], default=0)
-        if not timed or most - min(timed) < _LEAST_DOUBLINGS:
+        later = [self._fastest[about] for about in timed if about - min(timed) >= _LEAST_DOUBLINGS]
+        if not later:
             return None
-        (few_seconds, few), (many_seconds, many) = self._fastest[min(timed)], self._fastest[most]
+        few_seconds, few = self._fastest[min(timed)]
+        # Where rows take least: larger batches may leave the caches, and the first calls of a size take longer.
+        many_seconds, many = min(later, key=lambda call: call[0] / call[1])
         per_row = max(0.0, (many_seconds - few_seconds) / (many - few))
         fixed = few_seconds - few * per_row
         return CallPrice(fixed + BETWEEN_CALLS, per_row) if fixed >= _LEAST_FIXED else None

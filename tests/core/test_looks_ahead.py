@@ -370,3 +370,27 @@ def test_what_was_repeated_ahead_is_compared_also_if_its_turn_never_comes() -> N
     assert len(evaluator.repeats.ready) == 3
     with pytest.raises(ModelError, match="must be deterministic"):
         evaluator.settle()
+
+
+class SometimesAll:
+    """Reveals one other feature in two, and now and then all of them."""
+
+    name = "sometimes all"
+
+    def sample(self, selected: Any, n: int, rng: np.random.Generator) -> Any:
+        numbers = rng.random((n, len(selected) + 1))
+        return selected | (numbers[:, 1:] < 0.5) | (numbers[:, :1] < 0.02)
+
+
+def test_a_full_input_that_was_drawn_ahead_and_not_judged_is_no_counterexample() -> None:
+    model, seen = hf.mask_function(lambda masks: ~masks.all(axis=1), n_features=N), set()
+    for seed in range(40):
+        plain, ahead = (
+            hf.certify(
+                Evaluator(model, price=price), SELECTED, neighborhood=SometimesAll(), check_determinism=False, rng=seed
+            )
+            for price in (None, HUGE)
+        )
+        assert plain.to_json() == ahead.to_json()
+        seen.add(plain.counterexample is not None)
+    assert seen == {True, False}

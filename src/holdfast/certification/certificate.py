@@ -427,7 +427,7 @@ def _compute_first(
         for part, rng, draws in zip(parts, streams, is_sampled, strict=True)
     ]
     references = reference_masks(selected, question.n_completions)
-    masks = np.concatenate([references, *(masks[:n_sent] for masks in drawn if masks is not None)])
+    masks = np.concatenate([references, *(some[:n_sent] for some in drawn if some is not None)])
     if sum(is_sampled) == 1 and not procedure.check_determinism:  # else a second call comes anyway, with repeated rows
         only, most = is_sampled.index(True), most_drawn(parts[0]) - n_sent
         n_more = n_ahead(evaluator, masks, plan.design, looks, most=most)

@@ -18,7 +18,7 @@ from holdfast.certification.serialization import Value
 from holdfast.certification.structure import Structure
 from holdfast.completions import nearby_rows, numbers_of, with_completions
 from holdfast.distributions.distribution import as_neighborhood, check_distribution_name
-from holdfast.distributions.own import MOST_LISTED, OWN
+from holdfast.distributions.own import MOST_LISTED, OWN, OwnDistribution
 from holdfast.errors import InvalidValueError
 from holdfast.evaluation import Evaluator, Tally
 from holdfast.exact.countable import PROOFS, Counts, NearestChange
@@ -40,7 +40,7 @@ _NODES_FOR_EXAMPLE = 20_000
 """Most parts of the space of masks that are searched only to show a change beside a count: a second at most."""
 
 _DRAWN_AT_ONCE, _FEW_FEATURES = 64, 256
-"""Masks of so few features are drawn so many at a time, over all lists that are drawn together."""
+"""Of so few features, the number of masks drawn is rounded up to a multiple of this, shared among the lists drawn."""
 
 _PORTION_BYTES = 1 << 26
 """Most memory for masks drawn at a time."""
@@ -172,6 +172,8 @@ class Reference:
         self.prediction, self.prediction_name = prediction_of(self._output, self._agree, evaluator.classes)
         self._decides = decides_early(evaluator, self._agree)
         self._rings, self._structure = procedure.question.neighborhood.rings, procedure.structure
+        # An object of the user's may list nothing: then it is known to draw the full input once that was judged.
+        self._is_own, self._drew_full = isinstance(procedure.question.neighborhood, OwnDistribution), False
         if procedure.check_determinism:
             evaluator.check_determinism(rows[0], outputs[0])
         if self._structure is not None:
@@ -187,6 +189,8 @@ class Reference:
             n, nearest = len(self.selected), self.counterexample
             changing = masks[~agreed]
             self.last_changes = changing[:, :n]
+            if self._is_own:
+                self._drew_full |= bool(self.last_changes.all(axis=1).any())
             distance = (self.last_changes != self.selected).sum(axis=1)
             if nearest is None or distance.min() < (nearest != self.selected).sum():
                 row = changing[distance.argmin()]
@@ -227,8 +231,8 @@ class Reference:
     ) -> Outcome:
         """The outcome of a plan: draws from look to look, until it stops.
 
-        Those ``drawn`` before are the first, of which so many have been sent to the model. Where a call takes long,
-        masks of later looks are computed in the same call, if that takes less on average.
+        Those ``drawn`` before are the first, and the first ``n_sent`` of them were sent to the model. Where a call takes
+        long, masks of later looks are computed in the same call, if that takes less on average.
         """
         design, most, tally = plan.design, most_drawn(nearby), NOTHING
         drawn = nearby.sample(0, rng) if drawn is None else drawn
@@ -346,11 +350,12 @@ class Reference:
 
     def counterexample_in(self, nearby: Neighborhood) -> Mask | None:
         """The nearest mask known to change the prediction, if it lies in the neighbourhood."""
-        if self.counterexample is not None and nearby.contains(self.counterexample):
-            return self.counterexample
         full = np.ones_like(self.selected)
         full.setflags(write=False)
-        return full if not self._full_agrees and nearby.contains(full) else None
+        for changing in (self.counterexample, None if self._full_agrees else full):
+            if changing is not None and (nearby.contains(changing) or (self._drew_full and changing.all())):
+                return changing
+        return None
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,6 @@ class OwnMasks:
         self.name, self._source = distribution.name, distribution.source
         self.radius = self.smallest = self.effective_radius = len(self.selected)
         self.pools: tuple[Indices, ...] = (np.arange(len(self.selected)),)
-        self._has_drawn_all = False
 
     def exactly(self, k: int) -> OwnMasks:
         """The same: it knows no distances."""
@@ -121,10 +120,8 @@ class OwnMasks:
         return check_whole(size(self.selected.copy()), "neighborhood.size") if callable(size) else None
 
     def contains(self, mask: Mask) -> bool:
-        """Whether the mask can be drawn; if nothing is listed, the full input only if it was."""
-        if not self.is_larger_than(MOST_LISTED):
-            return mask.tobytes() in self._listed
-        return self._has_drawn_all or not mask.all()
+        """Whether the mask can be drawn; if nothing is listed, that is not known of the full input."""
+        return not mask.all() if self.is_larger_than(MOST_LISTED) else mask.tobytes() in self._listed
 
     def distance(self, mask: Mask) -> int:
         """1: it knows no distances."""
@@ -151,9 +148,7 @@ class OwnMasks:
         """Let the object draw n masks, (n, n_features); it is never asked for none."""
         if n == 0:
             return np.zeros((0, len(self.selected)), dtype=bool)
-        masks = self._checked(self._source.sample(self.selected.copy(), n, rng), n)
-        self._has_drawn_all |= bool(masks.all(axis=1).any())
-        return masks
+        return self._checked(self._source.sample(self.selected.copy(), n, rng), n)
 
 
 def check_draws(nearby: Neighborhood, counts: Sequence[int], about: str = "") -> Masks:

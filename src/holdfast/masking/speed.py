@@ -24,10 +24,12 @@ if TYPE_CHECKING:  # needed only where calls are timed
 AUTOCASTS = {"bf16": "bfloat16", "fp16": "float16"}
 """Names of mixed precisions → the number type of their matrix products."""
 
-_BATCH_GAIN = 1.03  # a batch size is taken at once if it computes so many times the rows per second of the best before
+# A larger batch size is taken if it computes so many times the rows per second of the best before, at once or once both
+# were timed again: it takes more memory, and leaves less of the caches to others.
+_GAIN_AT_ONCE, _GAIN_AGAIN = 1.03, 1.01
 _MOST_ROWS = 1 << 20  # more than any batch holds
 _FIRST_PIXELS, _FIRST_ROWS = 1 << 16, (4, 64)  # in the first batches of images: about so many, in so many rows
-_MOST_FULL = 1.0625  # batches that are so much larger than the best are not cut
+_MOST_REST = 8  # rows, and at most a quarter of a batch, that go along with a full batch
 _MOST_SMALLER = 16  # calls of fewer rows than are still to be tried, after which they are not
 _BATCH_REPEATS = 2  # full calls that are timed per size; the best of them counts, since other work only adds time
 
@@ -133,17 +135,18 @@ class BatchProbe:
         self.size, self.clock = first, clock
         self.settled = False
         self._best, self._tried, self._most, self._n_smaller = first, 2 * first, _MOST_ROWS, 0
-        self._fastest, self._again = 0.0, False  # rows per second of the best size, and whether it was timed again
+        self._best_rate, self._again = 0.0, False  # rows per second of the best size, and whether it was timed again
         self._seconds: list[float] = []
 
     def rows_of(self, n_rows: int) -> int:
         """How many of the rows that wait go into the next call.
 
-        Full batches of one size, since each new one takes other memory; a small rest goes along with the last of them.
+        Full batches, since one of a new size needs newly allocated memory; a small rest goes along with the last.
         """
         if not self.settled and (n_rows >= self.size or self.size <= 2 * self._best):
             return min(n_rows, self.size)
-        return min(n_rows if n_rows <= _MOST_FULL * self._best else self._best, self._most)
+        rest = min(self._best // 4, _MOST_REST)
+        return min(n_rows if n_rows <= self._best + rest else self._best, self._most)
 
     def record(self, n_rows: int, seconds: float) -> None:
         """Take note of a call; calls of fewer rows than were offered say nothing about the size."""
@@ -164,19 +167,21 @@ class BatchProbe:
         from holdfast.prices import BETWEEN_CALLS
 
         rows_per_second = self.size / (seconds + BETWEEN_CALLS)
+        least = _GAIN_AGAIN if self._again else _GAIN_AT_ONCE
         if self.size == self._best:
-            self._fastest, self.size = rows_per_second, self._tried
-        elif rows_per_second >= (1.0 if self._again else _BATCH_GAIN) * self._fastest:
-            self._best, self._fastest, self._again = self.size, rows_per_second, False
+            self._best_rate, self.size = rows_per_second, self._tried
+        elif rows_per_second >= least * self._best_rate:
+            self._best, self._best_rate, self._again = self.size, rows_per_second, False
             self.size = self._tried = 2 * self._best
         elif not self._again:
             self.size, self._again = self._best, True
         else:
             self.settled = self.size == 4 * self._best
-            self.size = self._tried = 4 * self._best
+            self.size, self._again = 4 * self._best, False
+            self._tried = self.size
 
     def stop_at(self, n_rows: int) -> None:
-        """Never offer more rows than this: memory ran out."""
+        """Never offer more rows than this: memory ran out, or no call may have more."""
         self._most = min(self._most, max(1, n_rows))
         self._best = self.size = min(self._best, self._most)
         self.settled = True

@@ -130,7 +130,7 @@ def _run_on_rows(module: Any, device: Any, dtype: Any, rows: Any) -> NDArray[Any
 def evaluating_module(module: Any, *, gradients: bool = False, device: Any = None) -> Iterator[None]:
     """Evaluation mode, with or without gradients; every submodule's own mode is restored afterwards.
 
-    With a device, torch's generators, of the CPU and of a GPU if this is one, stay as they were, whatever is drawn.
+    With a device, torch's generators, of the CPU and of the device, if it is a GPU, stay as they were.
     """
     torch = import_torch()
     # By its dictionaries: `modules()` takes a small network as long as a few rows.
@@ -142,10 +142,10 @@ def evaluating_module(module: Any, *, gradients: bool = False, device: Any = Non
             if part._modules and id(part) not in known:
                 known.add(id(part))
                 parts.extend(part._modules.values())
-    if training:
-        module.eval()
     own = None if device is None or device.type == "cuda" else torch.get_rng_state()
     try:
+        if training:
+            module.eval()
         forked = nullcontext() if device is None or own is not None else torch.random.fork_rng(devices=[device])
         with forked, torch.inference_mode(not gradients):  # which turns gradients off, or on
             yield
