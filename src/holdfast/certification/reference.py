@@ -231,8 +231,8 @@ class Reference:
     ) -> Outcome:
         """The outcome of a plan: draws from look to look, until it stops.
 
-        Those ``drawn`` before are the first, and the first ``n_sent`` of them were sent to the model. Where a call takes
-        long, masks of later looks are computed in the same call, if that takes less on average.
+        Those ``drawn`` before are the first, and the first ``n_sent`` of them were sent to the model. Where a call
+        takes long, masks of later looks are computed in the same call, if that takes less on average.
         """
         design, most, tally = plan.design, most_drawn(nearby), NOTHING
         drawn = nearby.sample(0, rng) if drawn is None else drawn
