@@ -203,7 +203,7 @@ def test_the_probe_settles_where_doubling_no_longer_helps(
     if probe.settled:
         rate = {size: size / (seconds(size) + BETWEEN_CALLS) for size in (2**power for power in range(2, 25))}
         assert rate[probe.size] == max(rate[size] for size in rate if size <= probe.size)
-        assert max(rate[probe.size * times] for times in (2, 4)) < 1.01 * rate[probe.size]
+        assert max(rate[probe.size * times] for times in (2, 4)) < 1.03 * rate[probe.size]
         assert n_calls <= 6 * (4 * probe.size).bit_length()  # some are timed again, and the best before them
         settled = probe.size
         probe.record(settled, 1e-9)
@@ -237,8 +237,8 @@ def test_a_probe_that_has_settled_leaves_no_small_rest(n_rows: int, most: int, s
     while n_rows > sum(sizes):
         sizes.append(probe.rows_of(n_rows - sum(sizes)))
     assert sum(sizes) == n_rows
-    assert max(sizes) <= size + min(size // 4, 8)
-    assert min(sizes) > min(n_rows - 1, size // 4, 8)
+    assert max(sizes) <= size + min(size // 4, 16)
+    assert min(sizes) > min(n_rows - 1, size // 4, 16)
     assert set(sizes[:-1]) <= {size}
     for limit in (most, 2 * most):  # what did not fit does not fit later
         probe.stop_at(limit)

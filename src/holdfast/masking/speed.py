@@ -24,12 +24,12 @@ if TYPE_CHECKING:  # needed only where calls are timed
 AUTOCASTS = {"bf16": "bfloat16", "fp16": "float16"}
 """Names of mixed precisions → the number type of their matrix products."""
 
-# A larger batch size is taken if it computes so many times the rows per second of the best before, at once or once both
-# were timed again: it takes more memory, and leaves less of the caches to others.
-_GAIN_AT_ONCE, _GAIN_AGAIN = 1.03, 1.01
+# A larger batch size is taken if it computes so many times the rows per second of the best before. Once both were timed
+# again it must only be no slower, if a call of it takes at most so many seconds: larger ones also take memory.
+_BATCH_GAIN, _SHORT_CALL = 1.03, 0.5
 _MOST_ROWS = 1 << 20  # more than any batch holds
 _FIRST_PIXELS, _FIRST_ROWS = 1 << 16, (4, 64)  # in the first batches of images: about so many, in so many rows
-_MOST_REST = 8  # rows, and at most a quarter of a batch, that go along with a full batch
+_MOST_REST = 16  # rows, and at most a quarter of a batch, that go along with a full batch
 _MOST_SMALLER = 16  # calls of fewer rows than are still to be tried, after which they are not
 _BATCH_REPEATS = 2  # full calls that are timed per size; the best of them counts, since other work only adds time
 
@@ -167,7 +167,7 @@ class BatchProbe:
         from holdfast.prices import BETWEEN_CALLS
 
         rows_per_second = self.size / (seconds + BETWEEN_CALLS)
-        least = _GAIN_AGAIN if self._again else _GAIN_AT_ONCE
+        least = 1.0 if self._again and seconds <= _SHORT_CALL else _BATCH_GAIN
         if self.size == self._best:
             self._best_rate, self.size = rows_per_second, self._tried
         elif rows_per_second >= least * self._best_rate:
