@@ -301,11 +301,13 @@ _CALL = r"""(\w+)\((?:[\w\s.,=+\-\[\]]|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")*\)""
 
 def as_reference(value: Any, name: str = "reference") -> Any:
     """An answer, label, class or scores to agree with, as what JSON can hold; None for the model's own."""
+    if value is None:
+        return None
     plain = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
     plain = list(plain) if isinstance(plain, tuple) else plain
     numbers = plain if isinstance(plain, list) else [plain]
     are_numbers = bool(numbers) and all(is_number(number) for number in numbers)
-    if not (are_numbers or isinstance(plain, (str, bool, type(None)))):
+    if not (are_numbers or isinstance(plain, (str, bool))):
         raise InvalidTypeError(argument=name, must="be a label, a class or scores", got=shown(value))
     if are_numbers and not np.isfinite(numbers).all():
         raise InvalidValueError(argument=name, must="be finite", got=shown(value))
@@ -335,11 +337,11 @@ def reference_output(reference: Any, outputs: Outputs, agree: Agreement, classes
 
 def as_agreement(agree: Any, name: str = "agree") -> Agreement:
     """An agreement from its name, such as ``"same_top_class"`` or ``"within(0.1)"``, or a callable."""
-    if isinstance(agree, _OWN):
-        return agree
-    if callable(agree):
-        return UserAgreement(agree)
     if not isinstance(agree, str):
+        if isinstance(agree, _OWN):
+            return agree
+        if callable(agree):
+            return UserAgreement(agree)
         raise InvalidTypeError(argument=name, must="be a name or a callable on (outputs, reference)", got=shown(agree))
     if agree in _NAMED:
         return _NAMED[agree]

@@ -502,7 +502,7 @@ def evaluating(
     hook = None if shared is None else shared.progress
     asked = False if progress is None and shared is not None and shared.is_silent else progress
     evaluator.progress = hook if asked is None and hook is not None else as_progress(asked)
-    search = search_bar() if asked is None and hook is None else None
+    search = search_bar() if asked is None and hook is None and evaluator.progress is not None else None
     if shared is not None:
         shared.progress = None  # the evaluator of the question alone tells how far it is
     try:

@@ -66,18 +66,21 @@ class CallMeter:
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.clock = clock
+        self.price: CallPrice | None = None  # as long as it is not known, and where a call itself takes next to nothing
         self._fastest: dict[int, tuple[float, int]] = {}
         self._n_timed: dict[int, int] = {}
 
     def record(self, n_rows: int, seconds: float) -> None:
         """Take note of a call."""
-        about = n_rows.bit_length()
-        self._fastest[about] = min(self._fastest.get(about, (seconds, n_rows)), (seconds, n_rows))
-        self._n_timed[about] = self._n_timed.get(about, 0) + 1
+        about, call = n_rows.bit_length(), (seconds, n_rows)
+        n_timed = self._n_timed[about] = self._n_timed.get(about, 0) + 1
+        if n_timed == 1 or call < self._fastest[about]:
+            self._fastest[about] = call
+        elif n_timed > 2:
+            return
+        self.price = self._find_price()
 
-    @property
-    def price(self) -> CallPrice | None:
-        """What a call takes; None before that is known, and where the call itself takes next to nothing."""
+    def _find_price(self) -> CallPrice | None:
         timed = [about for about, n in self._n_timed.items() if n > 1]
         later = [self._fastest[about] for about in timed if about - min(timed) >= _LEAST_DOUBLINGS]
         if not later:

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from contextvars import ContextVar
 from dataclasses import Field, fields
 from importlib import import_module
@@ -179,24 +179,27 @@ def automatic_line() -> TerminalLine | NotebookLine | None:
     return NotebookLine() if type(shell).__name__ == "ZMQInteractiveShell" else None
 
 
-@contextmanager
-def without_bars() -> Iterator[None]:
+class _Setting(AbstractContextManager[None]):
+    """Inside, a context variable has this value."""
+
+    def __init__(self, variable: ContextVar[Any], value: Any) -> None:
+        self._variable, self._value = variable, value
+
+    def __enter__(self) -> None:
+        self._token = self._variable.set(self._value)
+
+    def __exit__(self, *_error: object) -> None:
+        self._variable.reset(self._token)
+
+
+def without_bars() -> AbstractContextManager[None]:
     """Inside, no bar appears by itself: what is computed there is part of something larger."""
-    token = _IS_PART.set(True)
-    try:
-        yield
-    finally:
-        _IS_PART.reset(token)
+    return _Setting(_IS_PART, True)
 
 
-@contextmanager
-def watching_search(progress: Progress | None) -> Iterator[None]:
+def watching_search(progress: Progress | None) -> AbstractContextManager[None]:
     """Let ``progress`` know the steps of every search for a stopping design inside; None changes nothing."""
-    token = _SEARCH.set(_SEARCH.get() if progress is None else progress)
-    try:
-        yield
-    finally:
-        _SEARCH.reset(token)
+    return nullcontext() if progress is None else _Setting(_SEARCH, progress)
 
 
 def search_bar() -> Progress | None:

@@ -194,12 +194,12 @@ def as_array(value: Any, name: str, must: str, *, kinds: str | None = None) -> N
 def check_name(value: Any, name: str, options: Iterable[str]) -> str:
     """One of the known names; a wrong one is answered with the nearest."""
     known = list(options)
+    if isinstance(value, str) and value in known:
+        return value
     must = f"be one of {', '.join(known)}"
     if not isinstance(value, str):
         raise InvalidTypeError(argument=name, must=must, got=shown(value))
-    if value not in known:
-        raise InvalidValueError(argument=name, must=must, got=shown(value), hint=did_you_mean(value, known))
-    return value
+    raise InvalidValueError(argument=name, must=must, got=shown(value), hint=did_you_mean(value, known))
 
 
 def did_you_mean(value: str, known: list[str]) -> str | None:
@@ -327,6 +327,8 @@ def check_unpacked(path: Path, *, most: int = MOST_UNPACKED) -> None:
 
 def is_number(value: Any) -> bool:
     """Whether the value is a real number and no Boolean."""
+    if type(value) in (int, float):  # as nearly always: the check below takes longer
+        return True
     return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
 
 

@@ -185,7 +185,7 @@ class Reference:
             agreed = self._evaluator.keeps_top_class(masks, self.prediction)
         else:
             agreed = self._agree(self._evaluator(masks), self._output)
-        if not agreed.all():
+        if np.count_nonzero(agreed) < len(agreed):
             n, nearest = len(self.selected), self.counterexample
             changing = masks[~agreed]
             self.last_changes = changing[:, :n]
@@ -212,7 +212,7 @@ class Reference:
             size = self._evaluator.batch_size
             batches = (masks[start : start + size] for masks in batches for start in range(0, len(masks), size))
         for masks in batches:
-            tally += Tally(int(self.judge(masks).sum()), len(masks))
+            tally += Tally(np.count_nonzero(self.judge(masks)), len(masks))
             if on_count is not None:
                 on_count(tally)
             if until_changed and self.counterexample is not None:

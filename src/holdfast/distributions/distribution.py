@@ -221,6 +221,8 @@ def as_neighborhood(value: Any, name: str = "neighborhood") -> Distribution:
     >>> as_neighborhood("bernoulli(0.30)").name
     'bernoulli(0.3)'
     """
+    if isinstance(value, str) and value in NEIGHBORHOODS:
+        return cast(Distribution, NEIGHBORHOODS[value])
     if isinstance(value, (*_DISTRIBUTIONS.values(), OwnDistribution)):
         return cast(Distribution, value)
     is_object = not isinstance(value, type)
@@ -229,8 +231,6 @@ def as_neighborhood(value: Any, name: str = "neighborhood") -> Distribution:
         raise InvalidTypeError(argument=name, must=must, got=type(value).__name__, hint=hint)
     if is_object and callable(getattr(value, "sample", None)):
         return OwnDistribution(value)
-    if isinstance(value, str) and value in NEIGHBORHOODS:
-        return cast(Distribution, NEIGHBORHOODS[value])
     match = _TEXT.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         kind = InvalidValueError if isinstance(value, str) else InvalidTypeError

@@ -312,10 +312,8 @@ def score_tensor(output: Any, *, softmax: bool = False) -> Any:
 def to_numpy(scores: Any) -> NDArray[Any]:
     """Scores on the CPU; half precisions become float32, which NumPy can hold and nothing loses."""
     torch = import_torch()
-    values = scores.detach()
-    if values.dtype in (torch.float16, torch.bfloat16):
-        values = values.float()
-    return np.asarray(values.cpu().numpy())
+    is_half = scores.dtype in (torch.float16, torch.bfloat16)
+    return np.asarray((scores.float() if is_half else scores).numpy(force=True))
 
 
 def to_device(values: NDArray[Any], device: Any) -> Any:

@@ -64,7 +64,11 @@ def is_valid_design(design: Design, goal: Goal) -> bool:
 def make_plan(name: str, *, tolerance: Any, confidence: Any) -> Plan:
     """The plan of that name; a design that does not ship is searched once and cached on disk."""
     check_name(name, "plan", PLANS)
-    eps, sure = check_share(tolerance, "tolerance"), check_share(confidence, "confidence")
+    return _make_plan(name, check_share(tolerance, "tolerance"), check_share(confidence, "confidence"))
+
+
+@lru_cache(maxsize=256)
+def _make_plan(name: str, eps: Fraction, sure: Fraction) -> Plan:
     if name == "hoeffding":
         return Plan(name, eps, sure, fixed_design(hoeffding_draws(eps, sure)))
     if eps < SMALLEST_SEARCHED_TOLERANCE:

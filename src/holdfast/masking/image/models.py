@@ -6,8 +6,8 @@ What ``mask_image`` returns; how it gets there from what a user has is in ``mask
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -232,8 +232,7 @@ class ModuleImageModel(ImageModel):
 
     def _score(self, masks: Masks) -> Outputs:
         def run(channels_last: bool) -> Outputs:
-            with self.batches.reused(masks, channels_last=channels_last) as batch:
-                return self._scores_now(batch)
+            return self.batches.scored(masks, self._scores_now, channels_last=channels_last)
 
         with self._evaluating():
             if self.patches is not None:
@@ -432,7 +431,7 @@ class TensorBatches:
     def __init__(self, elements: Pixels, baseline: Pixels, groups: Groups, *, device: Any, dtype: Any) -> None:
         self.device, self.dtype = device, dtype
         self.image, self.baseline = (self.tensor(values.transpose(2, 0, 1)) for values in (elements, baseline))
-        self._columns = np.where(groups < 0, int(groups.max()) + 1, groups)
+        self._columns, self._is_partial = np.where(groups < 0, groups.max() + 1, groups), bool((groups < 0).any())
         self._flat: dict[bool, tuple[Any, Any, Any]] = {}
         # Per layout, a buffer nobody uses at the moment: taken while in use, so that threads never share one.
         self._spares: dict[bool, list[Any]] = {False: [], True: []}
@@ -452,9 +451,8 @@ class TensorBatches:
         """A masked batch that belongs to the caller."""
         return join_batches([(self, masks)])
 
-    @contextmanager
-    def reused(self, masks: Masks, *, channels_last: bool = False) -> Iterator[Any]:
-        """A masked batch in a buffer that is taken back afterwards, and dropped after an error."""
+    def scored(self, masks: Masks, score: Callable[[Any], Outputs], *, channels_last: bool = False) -> Outputs:
+        """The scores of a masked batch in a buffer that is taken back afterwards, and dropped after an error."""
         spares = self._spares[channels_last]
         try:
             buffer = spares.pop()
@@ -464,9 +462,10 @@ class TensorBatches:
             buffer = self.empty(len(masks), channels_last=channels_last)
         batch = buffer[: len(masks)]
         self.write(masks, batch, channels_last=channels_last)
-        yield batch
+        scores = score(batch)
         if not spares:
             spares.append(buffer)
+        return scores
 
     def empty(self, n_rows: int, *, channels_last: bool) -> Any:
         """A batch (n_rows, C, H, W) that is to be written."""
@@ -484,12 +483,12 @@ class TensorBatches:
             image, baseline = (values.permute(order).reshape(-1) for values in (self.image, self.baseline))
             self._flat[channels_last] = columns if on_cpu else to_device(columns, self.device), image, baseline
         columns, image, baseline = self._flat[channels_last]
-        # With one more column, always true: what -1 refers to.
-        padded = np.concatenate([masks, np.ones((len(masks), 1), dtype=bool)], axis=1)
+        if self._is_partial:  # with one more column, always true, for elements that belong to no feature
+            masks = np.concatenate([masks, np.ones((len(masks), 1), dtype=bool)], axis=1)
         if on_cpu:  # where NumPy is faster
-            shown = torch.from_numpy(padded.take(columns, axis=1))
+            shown = torch.from_numpy(masks.take(columns, axis=1))
         else:
-            shown = to_device(padded, self.device).index_select(1, columns)
+            shown = to_device(masks.copy(), self.device).index_select(1, columns)
         flat = (batch.permute(0, 2, 3, 1) if channels_last else batch).view(len(masks), image.numel())
         torch.where(shown, image, baseline, out=flat)
 
