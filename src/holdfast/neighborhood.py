@@ -90,7 +90,7 @@ class PoolFlips:
         self.selected = check_mask(selected, "selected")
         self.radius = check_whole(radius, "radius")
         self.smallest = 0
-        self.pools = tuple(np.flatnonzero(self.selected == state) for state in self.states)
+        self.pools = tuple((self.selected == state).nonzero()[0] for state in self.states)
 
     def exactly(self, k: int) -> Self:
         """The masks at distance k exactly (clamped to the largest distance there is)."""
@@ -220,11 +220,13 @@ class PoolFlips:
         """Draw n masks independently and uniformly, (n, n_features)."""
         if not isinstance(rng, np.random.Generator):
             raise InvalidTypeError(argument="rng", must="be a numpy Generator", got=shown(rng))
-        masks = np.empty((check_whole(n, "n"), len(self.selected)), dtype=bool)
-        for start in range(0, len(masks), self.n_at_once):
-            part = masks[start : start + self.n_at_once]
-            words = self.draw_words(len(part), rng)
-            part[:] = self.flipped(words, self.distances(words[:, 0]))
+        most = self.n_at_once
+        if check_whole(n, "n") <= most:
+            words = self.draw_words(n, rng)
+            return self.flipped(words, self.distances(words[:, 0]))
+        masks = np.empty((n, len(self.selected)), dtype=bool)
+        for start in range(0, n, most):
+            masks[start : start + most] = self.sample(min(most, n - start), rng)
         return masks
 
     @property
@@ -242,10 +244,10 @@ class PoolFlips:
 
     def flipped(self, words: NDArray[np.uint64], distance: Indices) -> Masks:
         """The masks of such words at these distances."""
-        masks = np.tile(self.selected, (len(words), 1))
+        masks = self.selected
         keys = words[:, 1:].view(np.uint32)[:, : len(self.selected)]
         for pool in self.pools:
-            masks ^= _smallest_keys(keys, pool, distance)
+            masks = masks ^ _smallest_keys(keys, pool, distance)
         return masks
 
     def shares_nearer(self) -> NDArray[np.float64]:
@@ -268,7 +270,7 @@ class PoolFlips:
             return np.full(len(words), self.smallest, dtype=np.intp)
         lengths = tuple(len(pool) for pool in self.pools)
         cumulative = _cumulative(lengths, self.smallest, self.effective_radius, float(self.odds))
-        return self.smallest + np.searchsorted(cumulative[:-1], uniform(words), side="right")
+        return self.smallest + cumulative[:-1].searchsorted(uniform(words), side="right")
 
 
 def share_of_masks(small: Neighborhood, large: Neighborhood) -> float:
@@ -379,13 +381,13 @@ def _smallest_keys(keys: Keys, pool: Indices, count: Indices) -> Masks:
         return np.zeros(keys.shape, dtype=bool)
     rows, in_pool = np.arange(len(keys)), np.zeros(keys.shape[1], dtype=bool)
     in_pool[pool] = True
-    ordered = np.take(keys, pool, axis=1)
+    ordered = keys.take(pool, axis=1)
     ordered.sort(axis=1)
     border = ordered[rows, np.maximum(count, 1) - 1]
     marked: Masks = (keys <= border[:, None]) & in_pool
     marked[count == 0] = False
     beyond = ordered[rows, np.minimum(count, len(pool) - 1)]
-    for row in np.flatnonzero((border == beyond) & (count > 0) & (count < len(pool))):
+    for row in ((border == beyond) & (count > 0) & (count < len(pool))).nonzero()[0]:
         # Equal keys are ordered by bits that belong to this row alone.
         seed = np.random.SeedSequence([int(key) for key in keys[row, pool]])
         fresh = np.random.Generator(np.random.Philox(seed)).permutation(len(pool))

@@ -302,9 +302,9 @@ def keys_of(masks: Masks) -> list[bytes]:
 
     Random bits cannot be, and trying takes longer than all else: only what shows or hides nearly all is tried.
     """
-    packed = np.ascontiguousarray(np.packbits(masks, axis=1))
-    width, n_features = packed.shape[1], masks.shape[1]
-    keys: list[bytes] = packed.view(np.dtype((np.void, width))).ravel().tolist()  # type: ignore[assignment]
+    n_features = masks.shape[1]
+    width, packed = -(-n_features // 8), np.packbits(masks, axis=1).tobytes()
+    keys = [packed[start : start + width] for start in range(0, len(packed), width)]
     if width >= _LONG_MASK:
         for row, mask in enumerate(masks):
             n_shown = np.count_nonzero(mask)

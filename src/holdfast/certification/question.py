@@ -21,7 +21,7 @@ from holdfast.distributions.own import OwnDistribution, check_draws
 from holdfast.errors import InvalidTypeError, InvalidValueError
 from holdfast.evaluation import Evaluator, evaluating
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
-from holdfast.plans import PLANS, RATE_KINDS, WORST, Plan, make_plan, plan_for
+from holdfast.plans import PLANS, RATE_KINDS, WORST, Plan, find_plan, plan_for
 from holdfast.randomness import CANONICAL, is_canonical, stream, stream_key
 from holdfast.types import Mask, MaskedModel, Progress, Provenance, Rng
 from holdfast.validation import (
@@ -126,6 +126,8 @@ FIELDS: Mapping[str, Field] = {
 }
 """What can be asked, by the keyword of the verbs; keys of study files, options and fields of pages are the same."""
 
+_CHECKED_DEFAULTS = {name: field.check(field.default, name) for name, field in FIELDS.items() if name != "radii"}
+
 
 @dataclass(frozen=True)
 class Question:
@@ -149,8 +151,12 @@ class Question:
     @classmethod
     def check(cls, keywords: Mapping[str, Any], *, prefix: str = "") -> Question:
         """The question that these keywords ask, defaults included; ``prefix`` comes before their names in errors."""
-        values = {name: keywords.get(name, field.default) for name, field in FIELDS.items()}
-        question = cls(**{name: FIELDS[name].check(value, f"{prefix}{name}") for name, value in values.items()})
+        values = dict(_CHECKED_DEFAULTS)
+        for name, field in FIELDS.items():
+            value = keywords.get(name, field.default)
+            if value is not field.default or name not in values:
+                values[name] = field.check(value, f"{prefix}{name}")
+        question = cls(**values)
         if isinstance(question.neighborhood, OwnDistribution) and question.rate_kind != "uniform":
             must = "be 'uniform' for your own neighbourhood, which has no sizes"
             raise InvalidValueError(argument=f"{prefix}rate_kind", must=must, got=shown(question.rate_kind))
@@ -158,7 +164,7 @@ class Question:
 
     def make_plan(self) -> Plan:
         """The plan asked for; searching a design may take a while, so only when all else is checked."""
-        return make_plan(self.plan, tolerance=self.tolerance, confidence=self.confidence)
+        return find_plan(self.plan, self.tolerance, self.confidence)
 
     def plan_for(self, parts: Iterable[Neighborhood], plan: Plan) -> Plan:
         """The plan at which all parts of the rate asked for hold at once."""
@@ -250,9 +256,9 @@ def asks(keywords: type, **defaults: Any) -> Callable[[_Verb], _Verb]:
 
 
 @cache
-def _taken_by(verb: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    """The keywords of a verb; to read them anew for each question would take longer than to check them."""
-    return inspect.signature(verb).parameters
+def _taken_by(verb: Callable[..., Any]) -> Mapping[str, Any]:
+    """The parameters of a verb, with their defaults; to read them for each question takes longer than to check them."""
+    return {name: parameter.default for name, parameter in inspect.signature(verb).parameters.items()}
 
 
 @dataclass(frozen=True)
@@ -280,8 +286,7 @@ class Procedure:
             if name not in taken:
                 hint = did_you_mean(name, list(taken))
                 raise InvalidTypeError(argument=name, must=f"be a keyword of `{verb.__name__}`", hint=hint)
-        defaults = {name: parameter.default for name, parameter in taken.items() if name in FIELDS}
-        asked = {**_RUN_DEFAULTS, **defaults, **keywords, **fixed}
+        asked = {**_RUN_DEFAULTS, **taken, **keywords, **fixed}
         question, canonical = Question.check(asked), is_canonical(asked["rng"])
         key = 0 if canonical else stream_key(asked["rng"])
         checks = check_flag(asked["check_determinism"], "check_determinism")

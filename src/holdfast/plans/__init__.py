@@ -15,6 +15,7 @@ from holdfast.plans.plan import RATE_KINDS as RATE_KINDS
 from holdfast.plans.plan import WORST as WORST
 from holdfast.plans.plan import Plan as Plan
 from holdfast.plans.plan import PlannedSamples as PlannedSamples
+from holdfast.plans.plan import find_plan as find_plan
 from holdfast.plans.plan import is_valid_design as is_valid_design
 from holdfast.plans.plan import make_plan as make_plan
 from holdfast.plans.plan import most_rows as most_rows

@@ -64,11 +64,12 @@ def is_valid_design(design: Design, goal: Goal) -> bool:
 def make_plan(name: str, *, tolerance: Any, confidence: Any) -> Plan:
     """The plan of that name; a design that does not ship is searched once and cached on disk."""
     check_name(name, "plan", PLANS)
-    return _make_plan(name, check_share(tolerance, "tolerance"), check_share(confidence, "confidence"))
+    return find_plan(name, check_share(tolerance, "tolerance"), check_share(confidence, "confidence"))
 
 
 @lru_cache(maxsize=256)
-def _make_plan(name: str, eps: Fraction, sure: Fraction) -> Plan:
+def find_plan(name: str, eps: Fraction, sure: Fraction) -> Plan:
+    """The plan of that name, for a tolerance and a confidence that were checked."""
     if name == "hoeffding":
         return Plan(name, eps, sure, fixed_design(hoeffding_draws(eps, sure)))
     if eps < SMALLEST_SEARCHED_TOLERANCE:
@@ -98,7 +99,7 @@ def share_risk(plan: Plan, n_rates: int) -> Plan:
     while DIVISORS[-1] * scale < n_rates:
         scale *= DIVISORS[-1]
     divisor = next(d * scale for d in (1, *DIVISORS) if d * scale >= n_rates)
-    return make_plan(plan.name, tolerance=plan.tolerance, confidence=1 - (1 - plan.confidence) / divisor)
+    return find_plan(plan.name, plan.tolerance, 1 - (1 - plan.confidence) / divisor)
 
 
 def parts_of(nearby: Neighborhood, rate_kind: str) -> list[Neighborhood]:
