@@ -95,12 +95,6 @@ class ModelCalls:
         """Most rows of the next call, where so many wait."""
         return self.batch_size if self.probe is None else min(self.probe.rows_of(n_rows), self.batch_size)
 
-    def clock(self) -> float:
-        """Seconds, as the probe counts them, if it does; a call with a time limit is the work of another thread."""
-        if self.probe is None or self.probe.settled or self.deadline.seconds is not None:
-            return time.perf_counter()
-        return float(self.probe.clock())
-
     @property
     def host(self) -> Host | None:
         """Who makes the calls; None if that is done here.
@@ -122,16 +116,19 @@ class ModelCalls:
         if self.answering is not None:
             first = np.zeros(len(rows) - len(draws), dtype=np.int64)
             call = partial(self.answering.sample, rows.copy(), np.concatenate([first, draws]))
-        clock = time.perf_counter if self.meter is None else self.meter.clock
+        timer = self.probe if self.meter is None else self.meter
+        # A call with a time limit is the work of another thread.
+        clock = time.perf_counter if timer is None or self.deadline.seconds is not None else timer.clock
         began = clock()
         raw = self.deadline.call(call, f"for {len(rows)} masks")
-        if self.meter is not None:
-            self.meter.record(len(rows), clock() - began)
+        self._record(len(rows), clock() - began)
         return checked_outputs(raw, rows, shape)
 
-    def record(self, n_rows: int, seconds: float) -> None:
-        """Let the probe know how long so many rows took; a host times its own calls."""
-        if self.probe is not None and self.host is None:
+    def _record(self, n_rows: int, seconds: float) -> None:
+        """Let those know that learn from it how long a call took."""
+        if self.meter is not None:
+            self.meter.record(n_rows, seconds)
+        if self.probe is not None and not self.probe.settled:
             self.probe.record(n_rows, seconds)
             if n_rows == self.batch_size < self.probe.size:
                 self.probe.stop_at(n_rows)

@@ -35,6 +35,8 @@ def with_completions(masks: Masks, numbers: Any, n_completions: int) -> Masks:
 
 def numbers_of(rows: Masks, n_features: int) -> NDArray[np.int64]:
     """The numbers of completions (b,) of rows."""
+    if rows.shape[1] == n_features:
+        return np.zeros(len(rows), dtype=np.int64)
     bits = rows[:, n_features:]
     return np.asarray(bits @ (1 << np.arange(bits.shape[1], dtype=np.int64)), dtype=np.int64)
 

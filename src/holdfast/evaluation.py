@@ -409,14 +409,13 @@ class Evaluator:
             n_known = len(batch) + len(again)
             if len(beside) and start + len(batch) == len(masks) and n_known + len(beside) <= most:
                 again, numbers = np.concatenate([again, beside]), np.concatenate([numbers, draws])
-            n_rows, began = len(batch) + len(again), self.calls.clock()
+            n_rows = len(batch) + len(again)
             try:
                 outputs = self._ask(batch, again, numbers)
             except Exception as error:
                 self.repeats = due
                 self.calls.halve(n_rows, error)
                 continue
-            self.calls.record(n_rows, self.calls.clock() - began)
             self._n_rows += n_rows
             n_repeated = len(expected)  # what is beside them is not compared
             self._check(list(zip(again[:n_repeated], expected, outputs[len(batch) : n_known], strict=True)))

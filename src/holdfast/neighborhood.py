@@ -220,13 +220,13 @@ class PoolFlips:
         """Draw n masks independently and uniformly, (n, n_features)."""
         if not isinstance(rng, np.random.Generator):
             raise InvalidTypeError(argument="rng", must="be a numpy Generator", got=shown(rng))
-        most = self.n_at_once
-        if check_whole(n, "n") <= most:
-            words = self.draw_words(n, rng)
+        n_masks, most = check_whole(n, "n"), self.n_at_once
+        if n_masks <= most:
+            words = self.draw_words(n_masks, rng)
             return self.flipped(words, self.distances(words[:, 0]))
-        masks = np.empty((n, len(self.selected)), dtype=bool)
-        for start in range(0, n, most):
-            masks[start : start + most] = self.sample(min(most, n - start), rng)
+        masks = np.empty((n_masks, len(self.selected)), dtype=bool)
+        for start in range(0, n_masks, most):
+            masks[start : start + most] = self.sample(min(most, n_masks - start), rng)
         return masks
 
     @property

@@ -15,7 +15,7 @@ import holdfast as hf
 from holdfast import HoldfastError
 from holdfast.certification.hard import SMALLEST_TOLERANCE
 from holdfast.errors import ArgumentError, InvalidTypeError, InvalidValueError
-from holdfast.plans.catalog import find_design
+from holdfast.plans import find_plan
 from tests.helpers.fakes import Recorded, score_table
 
 SELECTED = np.arange(12) < 4
@@ -224,7 +224,7 @@ def test_a_cheap_mistake_is_found_before_a_design_is_searched(
 ) -> None:
     """A design that does not ship takes seconds to search and is then cached: the cache must stay empty."""
     monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path))
-    find_design.cache_clear()
+    find_plan.cache_clear()
     asked: dict[str, Any] = {"tolerance": 0.37, "confidence": 0.6, "plan": "exact"}
     with pytest.raises(HoldfastError):
         ask(hf.certify, score_table(12), **asked, **changed)

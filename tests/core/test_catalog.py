@@ -98,7 +98,6 @@ def test_a_shipped_sequential_design_is_cheaper_than_the_fixed_size_where_rates_
 
 def test_a_shipped_design_is_found_without_touching_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path))
-    find_design.cache_clear()
     for key in sorted(KEYS & SHIPPED.keys()):
         assert find_design(key.split()[0], goal_of(key)) == SHIPPED[key]
     assert list(tmp_path.iterdir()) == []
@@ -111,20 +110,13 @@ UNSHIPPED = Goal(F(2, 5), F(1, 7))
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache folder, and nothing remembered from before."""
+    """An empty cache folder."""
     monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path))
-    find_design.cache_clear()
     return tmp_path
 
 
 def files_in(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
-
-
-def find_again(plan: str, goal: Goal) -> Design:
-    """As a new process would."""
-    find_design.cache_clear()
-    return find_design(plan, goal)
 
 
 def test_a_goal_that_does_not_ship_is_searched_proven_and_kept(folder: Path) -> None:
@@ -134,7 +126,7 @@ def test_a_goal_that_does_not_ship_is_searched_proven_and_kept(folder: Path) -> 
     assert found == search_sequential(goal)
     (file,) = files_in(folder)
     before = (file.stat().st_ino, file.stat().st_mtime_ns, file.read_bytes())
-    assert find_again("sequential", goal) == found
+    assert find_design("sequential", goal) == found
     # A second search would have replaced the file.
     assert (file.stat().st_ino, file.stat().st_mtime_ns, file.read_bytes()) == before
 
@@ -144,8 +136,8 @@ def test_plans_and_goals_are_kept_apart(folder: Path) -> None:
     found = [find_design("exact", goal) for goal in goals]
     found.append(find_design("sequential", UNSHIPPED))
     assert len(files_in(folder)) == 4
-    assert [find_again("exact", goal) for goal in goals] == found[:3] == [search_fixed(goal) for goal in goals]
-    assert find_again("sequential", UNSHIPPED) == found[3]
+    assert [find_design("exact", goal) for goal in goals] == found[:3] == [search_fixed(goal) for goal in goals]
+    assert find_design("sequential", UNSHIPPED) == found[3]
 
 
 def truncated(content: bytes) -> bytes:
@@ -192,7 +184,7 @@ def test_a_damaged_file_is_searched_again_and_repaired(folder: Path, damage: Cal
     content = file.read_bytes()
     file.write_bytes(damage(content))
     assert file.read_bytes() != content
-    assert find_again("exact", UNSHIPPED) == found
+    assert find_design("exact", UNSHIPPED) == found
     assert [path.read_bytes() for path in files_in(folder)] == [content]
 
 
@@ -203,7 +195,7 @@ def test_a_file_of_another_goal_is_not_believed(folder: Path) -> None:
     find_design("exact", easy)
     (easy_file,) = set(files_in(folder)) - {hard_file}
     hard_file.write_bytes(easy_file.read_bytes())
-    assert find_again("exact", hard) == found != find_design("exact", easy)
+    assert find_design("exact", hard) == found != find_design("exact", easy)
 
 
 def test_a_folder_that_cannot_be_written_only_costs_the_next_search(
@@ -211,7 +203,7 @@ def test_a_folder_that_cannot_be_written_only_costs_the_next_search(
 ) -> None:
     (tmp_path / "a file").write_text("in the way")
     monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path / "a file" / "cache"))
-    assert find_again("exact", UNSHIPPED) == search_fixed(UNSHIPPED) == find_again("exact", UNSHIPPED)
+    assert find_design("exact", UNSHIPPED) == search_fixed(UNSHIPPED) == find_design("exact", UNSHIPPED)
     assert files_in(tmp_path) == [tmp_path / "a file"]
 
 
@@ -220,7 +212,7 @@ def test_nothing_is_left_behind_when_the_file_cannot_be_put_in_place(folder: Pat
     (file,) = files_in(folder)
     file.unlink()
     (file / "in the way").mkdir(parents=True)
-    assert find_again("exact", UNSHIPPED) == search_fixed(UNSHIPPED)
+    assert find_design("exact", UNSHIPPED) == search_fixed(UNSHIPPED)
     assert files_in(folder) == []
 
 

@@ -15,8 +15,7 @@ import pytest
 import holdfast as hf
 from holdfast.bounds import hoeffding_draws
 from holdfast.errors import InvalidTypeError, InvalidValueError
-from holdfast.plans import PLANS, make_plan, plan_samples
-from holdfast.plans.catalog import find_design
+from holdfast.plans import PLANS, find_plan, make_plan, plan_samples
 from holdfast.plans.plan import share_risk
 from holdfast.plans.proof import bound_miss_probability
 from tests.helpers import oracles
@@ -204,7 +203,7 @@ def test_a_goal_that_would_be_searched_for_too_long_is_refused_with_the_limit(
 
 def test_a_search_tells_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path))
-    find_design.cache_clear()
+    find_plan.cache_clear()
     reports: list[tuple[int, int]] = []
     plan_samples(tolerance=0.08, confidence=0.77, progress=lambda done, total: reports.append((done, total)))
     shares = [done / total for done, total in reports]

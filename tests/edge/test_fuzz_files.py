@@ -22,7 +22,7 @@ import holdfast as hf
 from holdfast import data, models, study
 from holdfast.cli import main
 from holdfast.errors import StoreError
-from holdfast.plans.catalog import find_design
+from holdfast.plans import find_plan
 from holdfast.study import Store, study_status
 from holdfast.study.records import pack_text, unpack_text
 from tests.edge.test_fuzz_functions import CASES, MANY, READ_FROM_JSON
@@ -122,11 +122,11 @@ def test_a_cached_design_that_was_spoilt_is_searched_anew(
 ) -> None:
     monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path))
     asked: dict[str, Any] = {"tolerance": 0.41, "confidence": 0.7, "plan": "exact"}
-    find_design.cache_clear()
+    find_plan.cache_clear()
     right = hf.plan_samples(**asked)
     (file,) = design_files(tmp_path)
     file.write_bytes(spoil(file.read_bytes(), seed))
-    find_design.cache_clear()
+    find_plan.cache_clear()
     assert settle(lambda: None) == "answered"
     assert hf.plan_samples(**asked) == right
 

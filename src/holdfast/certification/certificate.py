@@ -14,6 +14,8 @@ from holdfast.bounds import Interval, anytime_interval, hoeffding_draws
 from holdfast.certification.question import Procedure, RateKeywords, asks, radii_asked
 from holdfast.certification.reference import (
     MOST_READ,
+    NOTHING_DRAWN,
+    Drawn,
     Outcome,
     PredictionClaim,
     Reference,
@@ -32,7 +34,7 @@ from holdfast.evaluation import Evaluator
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood
 from holdfast.plans import PLANS, RATE_KINDS, WORST, Plan, most_rows, parts_of
 from holdfast.plans.design import Design
-from holdfast.types import MaskedModel, Masks
+from holdfast.types import MaskedModel, Outputs
 from holdfast.validation import check_mask, check_name, check_share, check_size, check_whole, is_number, shown
 from holdfast.words import (
     FIXED_BEFORE,
@@ -389,14 +391,12 @@ def certify(
         if evaluator.progress is not None:
             evaluator.expect(most_rows(parts, plan))
         before, streams = evaluator.n_calls, [procedure.own_stream(mask, str(part.smallest)) for part in parts]
-        drawn, n_sent = _compute_first(parts, plan, streams, evaluator, procedure)
-        reference = Reference(evaluator, mask, procedure, calls_before=before)
+        outputs, first_looks = _compute_first(parts, plan, streams, evaluator, procedure)
+        reference = Reference(evaluator, mask, procedure, outputs=outputs, calls_before=before)
         lists = reference.lists(nearby)
         outcomes = [
-            _enumerate_or_sample(
-                part, plan, reference, procedure, on_look, rng=rng, drawn=masks, n_sent=n_sent, lists=lists
-            )
-            for part, rng, masks in zip(parts, streams, drawn, strict=True)
+            _enumerate_or_sample(part, plan, reference, procedure, on_look, rng=rng, drawn=drawn, lists=lists)
+            for part, rng, drawn in zip(parts, streams, first_looks, strict=True)
         ]
         outcome = worst_of(outcomes) if question.rate_kind in WORST else outcomes[0]
         return make_certificate(reference, nearby, outcome, procedure)
@@ -408,36 +408,34 @@ def _compute_first(
     streams: list[np.random.Generator],
     evaluator: Evaluator,
     procedure: Procedure,
-) -> tuple[list[Masks | None], int]:
+) -> tuple[Outputs | None, list[Drawn]]:
     """Compute the masks of all first looks with the explanation; later ones too if that may save the second call.
 
-    Gives what was drawn of each part, and how many of each the model was asked about. What the structure of the model
-    may tell is not drawn, and what has few masks is all evaluated. A model that answers in words, for which each row is
-    paid, is asked about the explanation first: a reference may not fit it.
+    Gives the outputs of the reference masks, if it computed them, and what was drawn of each part. What the structure
+    of the model may tell is not drawn, and what has few masks is all evaluated. A model that answers in words, for
+    which each row is paid, is asked about the explanation first: a reference may not fit it.
     """
     selected, question, looks = parts[0].selected, procedure.question, plan.design.looks
     is_sampled = [not question.enumerates(part, plan.max_draws) for part in parts]
     fits = 0 < sum(is_sampled) * looks[0] <= most_drawn(parts[0])
     known = procedure.structure is not None and procedure.structure.countable is not None
     if not fits or known or not asks_together(evaluator, question) or evaluator.answering is not None:
-        return [None] * len(parts), 0
-    n_sent = looks[0]
-    drawn = [
-        drawn_to(n_sent, None, part, rng) if draws else None
-        for part, rng, draws in zip(parts, streams, is_sampled, strict=True)
-    ]
+        return None, [NOTHING_DRAWN] * len(parts)
+    n, n_sent, places = looks[0], looks[0], [place for place, draws in enumerate(is_sampled) if draws]
+    drawn = {place: drawn_to(n, None, parts[place], streams[place]) for place in places}
     references = reference_masks(selected, question.n_completions)
-    masks = np.concatenate([references, *(some[:n_sent] for some in drawn if some is not None)])
-    if sum(is_sampled) == 1 and not procedure.check_determinism:  # else a second call comes anyway, with repeated rows
-        only, most = is_sampled.index(True), most_drawn(parts[0]) - n_sent
-        n_more = n_ahead(evaluator, masks, plan.design, looks, most=most)
-        if n_more:
-            n_sent += n_more
-            drawn[only] = more = drawn_to(n_sent, drawn[only], parts[only], streams[only])
-            evaluator.compute_ahead(np.concatenate([references, more[:n_sent]]))
-            return drawn, n_sent
-    evaluator(masks)
-    return drawn, n_sent
+    rows = np.concatenate([references, *(masks[:n] for masks in drawn.values())])
+    if len(places) == 1 and not procedure.check_determinism:  # else a second call comes anyway, with repeated rows
+        only = places[0]
+        n_sent += n_ahead(evaluator, rows, plan.design, looks, most=most_drawn(parts[0]) - n)
+        if n_sent > n:
+            drawn[only] = drawn_to(n_sent, drawn[only], parts[only], streams[only])
+            evaluator.compute_ahead(np.concatenate([references, drawn[only][:n_sent]]))
+    outputs, starts = evaluator(rows), range(len(references), len(rows), n)
+    first_looks = {
+        p: Drawn(drawn[p], n_sent, outputs[start : start + n]) for p, start in zip(places, starts, strict=True)
+    }
+    return outputs[: len(references)], [first_looks.get(place, NOTHING_DRAWN) for place in range(len(parts))]
 
 
 def _enumerate_or_sample(
@@ -448,8 +446,7 @@ def _enumerate_or_sample(
     on_look: OnLook | None,
     *,
     rng: np.random.Generator,
-    drawn: Masks | None,
-    n_sent: int,
+    drawn: Drawn,
     lists: bool,
 ) -> Outcome:
     """Count every mask if the model's structure tells; evaluate every mask if there are few; else follow the plan.
@@ -464,7 +461,7 @@ def _enumerate_or_sample(
     on_count = None if on_look is None else lambda tally: on_look(Look(tally.n_agreed, tally.n_evaluated, most, exact))
     if exact:
         return reference.enumerated(nearby, plan.max_draws, on_count=on_count)
-    return reference.sampled(nearby, plan, rng, drawn=drawn, n_sent=n_sent, on_count=on_count)
+    return reference.sampled(nearby, plan, rng, drawn=drawn, on_count=on_count)
 
 
 def make_certificate(

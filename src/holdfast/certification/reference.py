@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from holdfast.judging import JudgeErrors
 from holdfast.neighborhood import NEIGHBORHOODS, Neighborhood, PoolFlips
 from holdfast.plans import Design, Plan, cheapest_look, looks_left
 from holdfast.terminal import Pictured
-from holdfast.types import Mask, Masks, Provenance
+from holdfast.types import Mask, Masks, Outputs, Provenance
 from holdfast.validation import check_class_name, check_mask, check_name, check_whole, shown
 from holdfast.words import changes_of, class_name
 
@@ -142,6 +142,17 @@ class PredictionClaim(Pictured, Value):
         return self.judge_errors.widen(interval), max(0.0, float(1 - risk))
 
 
+class Drawn(NamedTuple):
+    """Masks that were drawn before a plan begins: the first ``n_sent`` were sent to the model, with these outputs."""
+
+    masks: Any = ()
+    n_sent: int = 0
+    outputs: Any = ()
+
+
+NOTHING_DRAWN = Drawn()
+
+
 class Reference:
     """What the model says of ``selected``, or what was given, who agrees with it, and the nearest mask that does not.
 
@@ -150,7 +161,13 @@ class Reference:
     """
 
     def __init__(
-        self, evaluator: Evaluator, selected: Mask, procedure: Procedure, *, calls_before: int | None = None
+        self,
+        evaluator: Evaluator,
+        selected: Mask,
+        procedure: Procedure,
+        *,
+        outputs: Outputs | None = None,
+        calls_before: int | None = None,
     ) -> None:
         self._evaluator, self._agree, self.selected = evaluator, procedure.question.agree, selected
         self._calls_before = evaluator.n_calls if calls_before is None else calls_before
@@ -159,8 +176,8 @@ class Reference:
         self.completion: int | None = None
         self.last_changes: Masks = selected[None][:0]
         self._cleared = (-1, -1, "")  # the radius that was asked about, what is cleared of it, and by what
-        rows = reference_masks(selected, procedure.question.n_completions)
-        outputs, self._given = evaluator(rows), procedure.question.reference
+        rows, self._given = reference_masks(selected, procedure.question.n_completions), procedure.question.reference
+        outputs = evaluator(rows) if outputs is None else outputs
         self._output = outputs[0]
         if not self._agree(outputs, self._output)[0]:
             must = "hold between an output and itself"
@@ -180,13 +197,13 @@ class Reference:
         if self._structure is not None:
             self._structure.score_masks(self._agree)
 
-    def judge(self, masks: Masks) -> Mask:
-        """Which masks (b, n_features) keep the prediction, Boolean (b,)."""
+    def judge(self, masks: Masks, outputs: Outputs | None = None) -> Mask:
+        """Which masks (b, n_features) keep the prediction, Boolean (b,); their outputs may be known."""
         if self._decides:
             agreed = self._evaluator.keeps_top_class(masks, self.prediction)
         else:
-            agreed = self._agree(self._evaluator(masks), self._output)
-        if np.count_nonzero(agreed) < len(agreed):
+            agreed = self._agree(self._evaluator(masks) if outputs is None else outputs, self._output)
+        if not agreed.all():
             n, nearest = len(self.selected), self.counterexample
             changing = masks[~agreed]
             self.last_changes = changing[:, :n]
@@ -213,7 +230,7 @@ class Reference:
             size = self._evaluator.batch_size
             batches = (masks[start : start + size] for masks in batches for start in range(0, len(masks), size))
         for masks in batches:
-            tally += Tally(np.count_nonzero(self.judge(masks)), len(masks))
+            tally += Tally(int(np.count_nonzero(self.judge(masks))), len(masks))
             if on_count is not None:
                 on_count(tally)
             if until_changed and self.counterexample is not None:
@@ -226,29 +243,30 @@ class Reference:
         plan: Plan,
         rng: np.random.Generator,
         *,
-        drawn: Masks | None = None,
-        n_sent: int = 0,
+        drawn: Drawn = NOTHING_DRAWN,
         on_count: Callable[[Tally], None] | None = None,
     ) -> Outcome:
-        """The outcome of a plan: draws from look to look, until it stops.
+        """The outcome of a plan: draws from look to look, until it stops. Those ``drawn`` before are the first.
 
-        Those ``drawn`` before are the first, and the first ``n_sent`` of them were sent to the model. Where a call
-        takes long, masks of later looks are computed in the same call, if that takes less on average.
+        Where a call takes long, masks of later looks are computed in the same call, if that takes less on average.
         """
-        design, most, tally = plan.design, most_drawn(nearby), NOTHING
-        drawn = nearby.sample(0, rng) if drawn is None else drawn
+        design, most, tally, (masks, n_sent, outputs) = plan.design, most_drawn(nearby), NOTHING, drawn
         while not tally.n_evaluated or not design.stops(tally.n_evaluated, tally.n_agreed):
             looks = looks_left(design.looks, design.stops, tally.n_evaluated, tally.n_agreed)
             n = looks[0] - tally.n_evaluated
             if n <= most:
-                drawn = drawn_to(n, drawn, nearby, rng)
+                masks = drawn_to(n, masks, nearby, rng)
             if n_sent < n <= most:  # nothing is computed ahead of more
-                n_sent = n + n_ahead(self._evaluator, drawn[:n], design, looks, after=tally, most=most - n)
+                n_sent = n + n_ahead(self._evaluator, masks[:n], design, looks, after=tally, most=most - n)
                 if n_sent > n:
-                    drawn = drawn_to(n_sent, drawn, nearby, rng)
-                    self._evaluator.compute_ahead(drawn[:n_sent])
-            batches = chain([drawn[:n]] if len(drawn) else [], portions(nearby, n - len(drawn), rng))
-            tally, drawn, n_sent = self.count(batches, after=tally, on_count=on_count), drawn[n:], max(0, n_sent - n)
+                    masks = drawn_to(n_sent, masks, nearby, rng)
+                    self._evaluator.compute_ahead(masks[:n_sent])
+            if len(outputs) == n and on_count is None:
+                tally = Tally(int(np.count_nonzero(self.judge(masks[:n], outputs))), n)
+            else:
+                batches = chain([masks[:n]] if len(masks) else [], portions(nearby, n - len(masks), rng))
+                tally = self.count(batches, after=tally, on_count=on_count)
+            masks, n_sent, outputs = masks[n:], max(0, n_sent - n), ()
         return Outcome(tally, plan)
 
     def enumerated(
@@ -466,9 +484,9 @@ def asks_together(evaluator: Evaluator, question: Question) -> bool:
 
 def reference_masks(selected: Mask, n_completions: int | None = None) -> Masks:
     """The explanation and the full input; where what is hidden is drawn, the explanation predicts nothing by itself."""
-    full = np.ones_like(selected)
+    full = np.ones(len(selected), dtype=bool)
     if n_completions is None:
-        return np.stack([selected, full])
+        return np.array([selected, full])
     return with_completions(np.stack([full, full]), 0, n_completions)
 
 

@@ -100,8 +100,11 @@ class Runner:
         backend = self.acceleration.backend
         if backend is not None and self._compiled is None:
             self._compiled = import_torch().compile(self.module, backend=backend)
+        run = self.module if backend is None else self._compiled
+        if self.acceleration.autocast is None:
+            return run(*batch, **fields)
         with self._casting():
-            return (self.module if backend is None else self._compiled)(*batch, **fields)
+            return run(*batch, **fields)
 
     def scores(self, *batch: Any, **fields: Any) -> NDArray[Any]:
         """Its scores of a batch (b, n_classes), in evaluation mode."""

@@ -142,7 +142,7 @@ def evaluating_module(module: Any, *, gradients: bool = False, device: Any = Non
             if part._modules and id(part) not in known:
                 known.add(id(part))
                 parts.extend(part._modules.values())
-    own = None if device is None or device.type == "cuda" else torch.get_rng_state()
+    own = None if device is None or device.type == "cuda" else torch.default_generator.get_state()
     try:
         if training:
             module.eval()
@@ -151,7 +151,7 @@ def evaluating_module(module: Any, *, gradients: bool = False, device: Any = Non
             yield
     finally:
         if own is not None:
-            torch.set_rng_state(own)
+            torch.default_generator.set_state(own)
         for part in training:
             part.training = True
 

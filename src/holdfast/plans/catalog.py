@@ -31,7 +31,6 @@ _FORMAT = 1
 _SHIPPED_EFFORT, _DIVIDED_EFFORT = 30.0, 4.0
 
 
-@lru_cache(maxsize=256)
 def find_design(plan: str, goal: Goal) -> Design:
     """The design of plan ``"exact"`` or ``"sequential"`` for a goal."""
     key = _key(plan, goal)
