@@ -170,12 +170,14 @@ def automatic_line() -> TerminalLine | NotebookLine | None:
 
     Threads and worker processes belong to something larger, such as a server.
     """
-    is_main = threading.current_thread() is threading.main_thread() and parent_process() is None
-    if _IS_PART.get() or not is_main:
+    is_terminal = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    if _IS_PART.get() or not (is_terminal or "IPython" in sys.modules):
         return None
-    if sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+    if threading.current_thread() is not threading.main_thread() or parent_process() is not None:
+        return None
+    if is_terminal:
         return TerminalLine()
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    shell = getattr(sys.modules["IPython"], "get_ipython", lambda: None)()
     return NotebookLine() if type(shell).__name__ == "ZMQInteractiveShell" else None
 
 

@@ -318,7 +318,9 @@ class Procedure:
             raise InvalidValueError(argument="answers", must=must, got="'random'")
         reads = self.question.answers == "fixed" and evaluator.reads_structure
         structure = Structure(evaluator) if reads else None
-        question = replace(self.question, agree=agree, reference=reference, n_completions=drawn)
+        question = self.question
+        if agree is not question.agree or reference is not question.reference or drawn is not None:
+            question = replace(question, agree=agree, reference=reference, n_completions=drawn)
         procedure = replace(self, question=question, structure=structure)
         if isinstance(question.neighborhood, OwnDistribution):
             for mask in explanations:
