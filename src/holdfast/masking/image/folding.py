@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from weakref import ref
 
 from holdfast.masking.speed import same_scores
@@ -20,46 +20,31 @@ from holdfast.masking.torch import import_torch, notes_of
 
 _Scores = TypeVar("_Scores")
 
-_IN_USE = threading.Lock()
-"""Held while parts of a module are replaced; whoever comes meanwhile computes them as they are."""
+_PASS: ContextVar[_WatchedPass | _FoldedPass | None] = ContextVar("pass", default=None)
+"""What computes the convolutions and normalisations of this thread."""
 
-_PASS: ContextVar[Pass | None] = ContextVar("pass", default=None)
-
-
-class Pass:
-    """A pass through a module: the normalisation of each convolution, and what waits for which normalisation."""
-
-    def __init__(self, norms: dict[Any, Any], *, folds_all: bool) -> None:
-        self.norms, self.folds_all = norms, folds_all
-        self.waiting: dict[Any, Any] = {}
-        self.went_astray = False
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether every convolution that was folded was followed by its normalisation."""
-        return not self.waiting and not self.went_astray
+_N_USERS, _CHANGING = Counter[Any](), threading.Lock()
+"""How many passes, of all threads, go through each part that is replaced at the moment."""
 
 
 class Folding:
     """The convolutions of a module that are folded with the batch normalisations after them."""
 
-    def __init__(self, pairs: list[tuple[Any, Any]]) -> None:
+    def __init__(self, pairs: Iterable[tuple[Any, Any]] = ()) -> None:
         self._pairs = [(ref(conv), ref(norm)) for conv, norm in pairs]
 
     def run(self, work: Callable[..., _Scores], *arguments: Any, folds_all: bool = False) -> _Scores:
         """What ``work`` gives, which calls the module once; folded where that is faster, or everywhere."""
-        if not self._pairs or not _IN_USE.acquire(blocking=False):
+        kinds, pairs = _kinds(), ((conv(), norm()) for conv, norm in self._pairs)
+        norms = {c: n for c, n in pairs if _is_untouched(c, kinds.conv) and _is_untouched(n, kinds.norm)}
+        if not norms:
             return work(*arguments)
-        try:
-            norms = {conv: norm for c, n in self._pairs if _is_plain(conv := c(), 0) and _is_plain(norm := n(), 1)}
-            here = Pass(norms, folds_all=folds_all)
-            with _replaced(here):
-                scores = work(*arguments)
-        finally:
-            _IN_USE.release()
+        here = _FoldedPass(norms, folds_all=folds_all)
+        with _passing(here, [*norms, *norms.values()]):
+            scores = work(*arguments)
         if here.is_whole:
             return scores
-        self._pairs = []  # the module takes another way than the one that was watched
+        self._pairs = []  # the module took another way than the one that was watched
         return work(*arguments)
 
 
@@ -68,15 +53,10 @@ def find_folding(module: Any, image: Any, score: Callable[[], Any]) -> Folding:
 
     Found out once per module: it is watched in one pass, and its scores must be the same in another.
     """
-    torch, notes = import_torch(), notes_of(module)
-    question = "folding", image.shape, image.dtype, image.device.type
+    notes, question = notes_of(module), ("folding", image.shape, image.dtype, image.device.type)
     if question not in notes:
-        notes[question] = Folding([])
-        if image.device.type == "cpu" and image.dtype == torch.float32 and not _is_compiled(module):
-            plain, pairs = _watch(module, score)
-            folding = Folding(pairs)
-            if pairs and same_scores(folding.run(score, folds_all=True), plain):
-                notes[question] = folding
+        is_usual = image.device.type == "cpu" and image.dtype == import_torch().float32 and not _is_compiled(module)
+        notes[question] = _try_folding(module, score) if is_usual else Folding()
     found: Folding = notes[question]
     return found
 
@@ -86,111 +66,162 @@ def _is_compiled(module: Any) -> bool:
     return any(hasattr(part, "_orig_mod") or getattr(part, "_compiled_call_impl", None) is not None for part in parts)
 
 
-def _is_plain(part: Any, place: int) -> bool:
-    """Whether a part is still a convolution, or a normalisation, that nobody watches or has changed."""
-    kind = _kinds()[place][0]
-    return type(part) is kind and not (part.training or part._forward_hooks or part._forward_pre_hooks)
-
-
-def _watch(module: Any, score: Callable[[], Any]) -> tuple[Any, list[tuple[Any, Any]]]:
-    """Scores, and each convolution whose output is used by one batch normalisation and by nothing else."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-    from torch.utils._pytree import tree_leaves
-
-    made, taken = dict[int, tuple[Any, Any]](), list[tuple[Any, int]]()  # by the id of a tensor, which is kept
-    uses, calls = Counter[int](), Counter[Any]()
-
-    class Watch(TorchDispatchMode):
-        def __torch_dispatch__(self, operation: Any, _types: Any, args: Any = (), fields: Any = None) -> Any:
-            uses.update(id(value) for value in tree_leaves((args, fields)) if id(value) in made)
-            return operation(*args, **(fields or {}))
-
-    def after(part: Any, inputs: Any, output: Any) -> None:
-        calls[part] += 1
-        if isinstance(part, torch.nn.Conv2d):
-            made[id(output)] = part, output
-        elif id(inputs[0]) in made:
-            taken.append((part, id(inputs[0])))
-
-    torch = import_torch()
-    parts = [part for part in module.modules() if _is_plain(part, 0) or _is_plain(part, 1)]
-    hooks = [part.register_forward_hook(after) for part in parts if _can_fold(part)]
+def _try_folding(module: Any, score: Callable[[], Any]) -> Folding:
+    kinds, parts = _kinds(), list(module.modules())
+    convs = [part for part in parts if _is_untouched(part, kinds.conv) and part.padding_mode == "zeros"]
+    norms = [part for part in parts if _is_untouched(part, kinds.norm) and part.affine and part.track_running_stats]
+    if not convs or not norms:
+        return Folding()
+    watched = _WatchedPass()
     try:
-        with Watch():
-            scores = score()
-    finally:
-        for hook in hooks:
-            hook.remove()
-    pairs = [(made[key][0], norm) for norm, key in taken if uses[key] == 1]
-    return scores, [(conv, norm) for conv, norm in pairs if calls[conv] == calls[norm] == 1]
+        with _passing(watched, [*convs, *norms]), watched.counting():
+            plain = score()
+        folding = Folding(watched.pairs)
+        return folding if same_scores(folding.run(score, folds_all=True), plain) else Folding()
+    except Exception:  # if it has another reason than that it is watched, the call itself raises it
+        return Folding()
 
 
-def _can_fold(part: Any) -> bool:
-    if isinstance(part, import_torch().nn.Conv2d):
-        return bool(part.padding_mode == "zeros")
-    return part.weight is not None and part.running_mean is not None
+def _is_untouched(part: Any, usual: type) -> bool:
+    """Whether a part is of a usual kind, and nobody trains it or looks at what goes through it."""
+    kind = type(part)
+    return getattr(kind, "usual", kind) is usual and not (
+        part.training or part._forward_hooks or part._forward_pre_hooks
+    )
+
+
+class _WatchedPass:
+    """A pass that is computed as ever, and tells which convolution goes to which normalisation."""
+
+    def __init__(self) -> None:
+        # By the id of a tensor, which is kept.
+        self._made, self._taken = dict[int, tuple[Any, Any]](), list[tuple[int, Any]]()
+        self._n_uses, self._n_calls = Counter[int](), Counter[Any]()
+
+    @property
+    def pairs(self) -> list[tuple[Any, Any]]:
+        """Each convolution with the normalisation to which alone its output goes, both called once."""
+        pairs = [(self._made[key][0], norm) for key, norm in self._taken if self._n_uses[key] == 1]
+        return [pair for pair in pairs if all(self._n_calls[part] == 1 for part in pair)]
+
+    def convolve(self, conv: Any, images: Any) -> Any:
+        output = _kinds().conv.forward(conv, images)
+        self._n_calls[conv] += 1
+        self._made[id(output)] = conv, output
+        return output
+
+    def normalize(self, norm: Any, images: Any) -> Any:
+        self._n_calls[norm] += 1
+        if id(images) in self._made:
+            self._taken.append((id(images), norm))
+        return _kinds().norm.forward(norm, images)
+
+    def counting(self) -> Any:
+        """Inside, each use of what a convolution made is counted, by any operation of torch."""
+        from torch.utils._python_dispatch import TorchDispatchMode
+        from torch.utils._pytree import tree_leaves
+
+        mode: Any = TorchDispatchMode
+        n_uses, made = self._n_uses, self._made
+
+        class Counting(mode):  # type: ignore[misc]
+            def __torch_dispatch__(self, operation: Any, _types: Any, args: Any = (), fields: Any = None) -> Any:
+                n_uses.update(id(value) for value in tree_leaves((args, fields)) if id(value) in made)
+                return operation(*args, **(fields or {}))
+
+        return Counting()
+
+
+class _FoldedPass:
+    """A pass in which convolutions compute their normalisation too: ``norms`` has that of each."""
+
+    def __init__(self, norms: dict[Any, Any], *, folds_all: bool) -> None:
+        self._norms, self._folds_all = norms, folds_all
+        self._waiting: dict[Any, Any] = {}  # what was computed for which normalisation
+        self._is_lost = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that was computed for a normalisation went there."""
+        return not (self._waiting or self._is_lost)
+
+    def convolve(self, conv: Any, images: Any) -> Any:
+        norm, weights, bias = self._norms.get(conv), conv._parameters["weight"], conv._parameters["bias"]
+        # With large weights and few images, folding would take longer than normalising.
+        if norm is None or (images.numel() < weights.numel() and not self._folds_all):
+            return _kinds().conv.forward(conv, images)
+        learnt, seen = norm._parameters, norm._buffers
+        scale = seen["running_var"].add(norm.eps).rsqrt_().mul_(learnt["weight"])
+        mean = seen["running_mean"] if bias is None else seen["running_mean"] - bias
+        shift = mean.mul(scale).neg_().add_(learnt["bias"])
+        steps = conv.stride, conv.padding, conv.dilation, conv.groups
+        output = import_torch().conv2d(images, weights * scale.view(-1, 1, 1, 1), shift, *steps)
+        self._is_lost |= norm in self._waiting
+        self._waiting[norm] = output
+        return output
+
+    def normalize(self, norm: Any, images: Any) -> Any:
+        computed = self._waiting.pop(norm, None)
+        if computed is None:
+            return _kinds().norm.forward(norm, images)
+        self._is_lost |= computed is not images
+        return images
 
 
 @contextmanager
-def _replaced(here: Pass) -> Iterator[None]:
-    """Inside, the parts of a pass are of the kinds that fold, in this thread; of the old kinds in any other."""
-    parts = [(part, kinds) for pair in here.norms.items() for part, kinds in zip(pair, _kinds(), strict=True)]
+def _passing(here: _WatchedPass | _FoldedPass, parts: list[Any]) -> Iterator[None]:
+    """Inside, a pass computes these parts in this thread; in any other they work as ever."""
     token = _PASS.set(here)
+    with _CHANGING:
+        for part in parts:
+            if not _N_USERS[part]:
+                object.__setattr__(part, "__class__", _kinds().folding[type(part)])  # a module's own way takes longer
+            _N_USERS[part] += 1
     try:
-        for part, (_, folding) in parts:
-            object.__setattr__(part, "__class__", folding)  # a module's own way takes longer
         yield
     finally:
-        for part, (usual, _) in parts:
-            object.__setattr__(part, "__class__", usual)
+        with _CHANGING:
+            for part in parts:
+                _N_USERS[part] -= 1
+                if not _N_USERS[part]:
+                    del _N_USERS[part]
+                    object.__setattr__(part, "__class__", type(part).usual)
         _PASS.reset(token)
 
 
+class _Kinds(NamedTuple):
+    """The usual kinds of convolutions and normalisations, and for each the kind that asks the pass of its thread."""
+
+    conv: Any
+    norm: Any
+    folding: dict[Any, Any]
+
+
 @cache
-def _kinds() -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    """Of convolutions and of normalisations, the usual kind and the one that folds."""
+def _kinds() -> _Kinds:
     torch = import_torch()
-    convolution: Any = torch.nn.Conv2d
-    normalization: Any = torch.nn.BatchNorm2d
+    conv: Any = torch.nn.Conv2d
+    norm: Any = torch.nn.BatchNorm2d
+    is_compiling = torch.compiler.is_compiling
 
-    class FoldingConv(convolution):  # type: ignore[misc]
+    class FoldingConv(conv):  # type: ignore[misc]
+        usual = conv
+
         def forward(self, images: Any) -> Any:
-            here = None if torch.compiler.is_compiling() else _PASS.get()
-            norm = None if here is None else here.norms.get(self)
-            own = self._parameters
-            weights, bias = own["weight"], own["bias"]
-            # Of a small batch, folding large weights takes longer than normalising.
-            if here is None or norm is None or (images.numel() < weights.numel() and not here.folds_all):
-                return convolution.forward(self, images)
-            learnt, seen = norm._parameters, norm._buffers
-            scale = seen["running_var"].add(norm.eps).rsqrt_().mul_(learnt["weight"])
-            mean = seen["running_mean"] if bias is None else seen["running_mean"] - bias
-            shift = torch.addcmul(learnt["bias"], mean, scale, value=-1)
-            steps = self.stride, self.padding, self.dilation, self.groups
-            output = torch.conv2d(images, weights * scale.view(-1, 1, 1, 1), shift, *steps)
-            here.went_astray |= norm in here.waiting
-            here.waiting[norm] = output
-            return output
+            here = None if is_compiling() else _PASS.get()
+            return conv.forward(self, images) if here is None else here.convolve(self, images)
 
         def __reduce_ex__(self, protocol: Any) -> Any:
-            return _as_usual(convolution, super().__reduce_ex__(protocol))
+            return object.__new__, (conv,), *super().__reduce_ex__(protocol)[2:]  # copies are usual
 
-    class FoldingNorm(normalization):  # type: ignore[misc]
+    class FoldingNorm(norm):  # type: ignore[misc]
+        usual = norm
+
         def forward(self, images: Any) -> Any:
-            here = None if torch.compiler.is_compiling() else _PASS.get()
-            folded = None if here is None else here.waiting.pop(self, None)
-            if here is None or folded is None:
-                return normalization.forward(self, images)
-            here.went_astray |= folded is not images
-            return images
+            here = None if is_compiling() else _PASS.get()
+            return norm.forward(self, images) if here is None else here.normalize(self, images)
 
         def __reduce_ex__(self, protocol: Any) -> Any:
-            return _as_usual(normalization, super().__reduce_ex__(protocol))
+            return object.__new__, (norm,), *super().__reduce_ex__(protocol)[2:]  # copies are usual
 
-    return (convolution, FoldingConv), (normalization, FoldingNorm)
-
-
-def _as_usual(kind: Any, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What copies and pickles a part, as of its usual kind: another thread may copy the module meanwhile."""
-    make, (_, *arguments), *rest = reduced
-    return make, (kind, *arguments), *rest
+    return _Kinds(conv, norm, {conv: FoldingConv, norm: FoldingNorm})

@@ -273,7 +273,8 @@ class ModuleImageModel(ImageModel):
 
     def _scores_of_extremes(self) -> Any:
         """Scores of the image with every feature shown and with every feature hidden."""
-        return self._scores_of(self.batches.fresh(np.repeat([[True], [False]], self.n_features, axis=1)))
+        with self._evaluating():
+            return self._scores_of(self.batches.fresh(np.repeat([[True], [False]], self.n_features, axis=1)))
 
     def _scores_now(self, batch: Any) -> Outputs:
         """Scores of a batch that is overwritten by the next one; a module may return a view of it."""
