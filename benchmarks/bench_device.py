@@ -24,6 +24,7 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -32,6 +33,8 @@ from benchmarks.bench_speed import _minilm, resnet
 from benchmarks.device_looks import a_call_at_every_look, looks_figures, overhead_figures
 from benchmarks.figures import Figure
 from benchmarks.zoo import find_zoo, load_labelled_images, load_resnet20, load_tweets
+from holdfast.masking.image import models as image_models
+from holdfast.masking.image.folding import Folding
 from holdfast.memory import keep_memory
 from holdfast.prices import CallPrice
 from holdfast.study.local import InProcess
@@ -49,6 +52,9 @@ LAYOUTS = ("contiguous_format", "channels_last")
 
 N_WARM_UP = 12
 """Curves that are computed before any is timed: in the first calls of a module its layout and batch size are found."""
+
+N_FOLDED = 20
+"""Calls with folded normalisations, and as many without."""
 
 CALL_SECONDS, ROW_SECONDS = 5e-3, 5e-5
 N_INPUTS, N_COLUMNS, N_CURVES = 200, 64, 50
@@ -81,9 +87,11 @@ def run() -> Iterator[Figure]:
         pictures = [torch.from_numpy(image) for image in images]
         for n_radii, limit, n_repeats in ((1, 1.12, 40), (16, 1.05, 12), (48, 1.05, 12)):
             yield from _image_curves("ResNet-20@32", load_resnet20(zoo), pictures, n_radii, limit, n_repeats)
+        yield from (_folded("ResNet-20@32", load_resnet20(zoo), pictures[0], n_rows) for n_rows in (10, 25, 64))
         yield from _texts(zoo)
     if network is not None:
         yield from _image_curves("ResNet-18@224", network, [picture], 4, 1.03, 5)
+        yield _folded("ResNet-18@224", network, picture, 8)
 
 
 # -- a device with a price per call -------------------------------------------------------------------
@@ -323,6 +331,19 @@ def _plain_loop(network: Any, model: Any, sizes: list[int], seed: int) -> float:
         scores = output if isinstance(output, torch.Tensor) else output.logits
         n_agreed += int((scores.numpy().argmax(axis=1) == 0).sum())
     return time.process_time() - start
+
+
+def _folded(name: str, network: Any, picture: Any, n_rows: int) -> Figure:
+    """A call with batch normalisations folded into convolutions, over the same call with them computed apart."""
+    model, seconds = hf.mask_image(network, picture, groups=(8, 8), batch_size=n_rows), dict[bool, list[float]]()
+    masks = np.random.default_rng(0).random((n_rows, model.n_features)) < 0.5
+    for number in range(2 * N_FOLDED):
+        with nullcontext() if number % 2 else patch.object(image_models, "find_folding", lambda *_: Folding()):
+            start = time.process_time()
+            model(masks)
+            seconds.setdefault(number % 2 == 1, []).append(time.process_time() - start)
+    ratio = float(np.median(seconds[True]) / np.median(seconds[False]))
+    return Figure(f"processor time with folded normalisations over without, {n_rows} rows, {name}", ratio, "×")
 
 
 def _quarter(model: Any) -> Any:
