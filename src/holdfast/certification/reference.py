@@ -40,8 +40,8 @@ _NODES_FOR_EXAMPLE = 20_000
 """Most parts of the space of masks that are searched only to show a change beside a count: a second at most."""
 
 _DRAWN_AT_ONCE, _FEW_FEATURES = 72, 256
-"""Of so few features, the number of masks drawn is rounded up to a multiple of this, shared among the lists drawn: the
-most that the default plan draws."""
+"""Of so few features, the number of masks drawn is rounded up to a multiple of this, shared among the lists drawn. The
+default plan draws at most 71."""
 
 _PORTION_BYTES = 1 << 26
 """Most memory for masks drawn at a time."""

@@ -1,30 +1,34 @@
 """Batch normalisations of a module that are computed by the convolutions before them: memory is read once, not twice.
 
-A convolution is folded when it is called, with the numbers that it and its normalisation have then: no copy of a weight
-is kept that its owner could change. Scores differ by rounding alone.
+A convolution is folded when it is called, with the numbers that it and its normalisation have then. Until its
+normalisation comes, its output is out of reach: whatever else wants it fails, and the module is run as it is.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from weakref import ref
 
+import numpy as np
+
 from holdfast.masking.speed import same_scores
-from holdfast.masking.torch import import_torch, notes_of
+from holdfast.masking.torch import evaluating_module, import_torch, notes_of
+from holdfast.randomness import stream
 
 _Scores = TypeVar("_Scores")
 
 _PASS: ContextVar[_WatchedPass | _FoldedPass | None] = ContextVar("pass", default=None)
 """What computes the convolutions and normalisations of this thread."""
 
-_N_USERS, _CHANGING = Counter[Any](), threading.Lock()
-"""How many passes, of all threads, go through each part that is replaced at the moment."""
+_UNDER_WAY, _CHANGING = list[tuple[Any, ...]](), threading.Lock()
+"""The parts whose class is changed at the moment, by the passes of all threads."""
 
 
 class Folding:
@@ -35,101 +39,105 @@ class Folding:
 
     def run(self, work: Callable[..., _Scores], *arguments: Any, folds_all: bool = False) -> _Scores:
         """What ``work`` gives, which calls the module once; folded where that is faster, or everywhere."""
-        kinds, pairs = _kinds(), ((conv(), norm()) for conv, norm in self._pairs)
-        norms = {c: n for c, n in pairs if _is_untouched(c, kinds.conv) and _is_untouched(n, kinds.norm)}
-        if not norms:
+        pairs = ((conv(), norm()) for conv, norm in self._pairs)
+        norms = {conv: norm for conv, norm in pairs if _is_untouched(conv, 0) and _is_untouched(norm, 1)}
+        if not norms or _is_watched_by_all():
             return work(*arguments)
         here = _FoldedPass(norms, folds_all=folds_all)
-        with _passing(here, [*norms, *norms.values()]):
-            scores = work(*arguments)
-        if here.is_whole:
-            return scores
-        self._pairs = []  # the module took another way than the one that was watched
-        return work(*arguments)
+        with suppress(Exception):  # what the module itself raises comes again
+            with _passing(here, (*norms, *norms.values())):
+                scores = work(*arguments)
+            if here.is_over:
+                return scores
+        scores = work(*arguments)
+        self._pairs = []  # the module takes another way than the one that was watched
+        return scores
 
 
-def find_folding(module: Any, image: Any, score: Callable[[], Any]) -> Folding:
-    """What can be folded for images like this tensor (C, H, W); ``score`` gives scores of two unlike ones.
+def find_folding(module: Any, image: Any, score: Callable[[Any], Any]) -> Folding:
+    """What can be folded for images like this tensor (C, H, W); ``score`` gives scores of images (b, C, H, W).
 
-    Found out once per module: it is watched in one pass, and its scores must be the same in another.
+    Found out once per module, by two passes of two images of noise: one is watched, and another must give the same.
     """
-    notes, question = notes_of(module), ("folding", image.shape, image.dtype, image.device.type)
+    torch, notes = import_torch(), notes_of(module)
+    question = "folding", image.shape, image.dtype, image.device.type
     if question not in notes:
-        is_usual = image.device.type == "cpu" and image.dtype == import_torch().float32 and not _is_compiled(module)
-        notes[question] = _try_folding(module, score) if is_usual else Folding()
+        is_usual = image.device.type == "cpu" and image.dtype == torch.float32 and not _is_compiled(module)
+        notes[question] = _try_folding(module, image, score) if is_usual else Folding()
     found: Folding = notes[question]
     return found
 
 
 def _is_compiled(module: Any) -> bool:
-    parts = module.modules()
-    return any(hasattr(part, "_orig_mod") or getattr(part, "_compiled_call_impl", None) is not None for part in parts)
+    return any(
+        hasattr(part, "_orig_mod")
+        or getattr(part, "_compiled_call_impl", None) is not None
+        or hasattr(getattr(type(part), "forward", None), "_torchdynamo_orig_callable")
+        for part in module.modules()
+    )
 
 
-def _try_folding(module: Any, score: Callable[[], Any]) -> Folding:
-    kinds, parts = _kinds(), list(module.modules())
-    convs = [part for part in parts if _is_untouched(part, kinds.conv) and part.padding_mode == "zeros"]
-    norms = [part for part in parts if _is_untouched(part, kinds.norm) and part.affine and part.track_running_stats]
+def _try_folding(module: Any, image: Any, score: Callable[[Any], Any]) -> Folding:
+    convs, norms = ([part for part in module.modules() if _is_untouched(part, place)] for place in (0, 1))
     if not convs or not norms:
         return Folding()
-    watched = _WatchedPass()
+    noise = stream(0, "folding").standard_normal((2, *image.shape), dtype=np.float32)
+    images, watched = import_torch().from_numpy(noise), _WatchedPass()
     try:
-        with _passing(watched, [*convs, *norms]), watched.counting():
-            plain = score()
-        folding = Folding(watched.pairs)
-        return folding if same_scores(folding.run(score, folds_all=True), plain) else Folding()
-    except Exception:  # if it has another reason than that it is watched, the call itself raises it
+        with evaluating_module(module, device=image.device), _passing(watched, (*convs, *norms)), _counting()(watched):
+            plain = score(images)
+        with evaluating_module(module, device=image.device):
+            folding = Folding(watched.pairs)
+            return folding if same_scores(folding.run(score, images, folds_all=True), plain) else Folding()
+    except Exception:  # a module that cannot be watched, or takes no noise
         return Folding()
 
 
-def _is_untouched(part: Any, usual: type) -> bool:
-    """Whether a part is of a usual kind, and nobody trains it or looks at what goes through it."""
-    kind = type(part)
-    return getattr(kind, "usual", kind) is usual and not (
-        part.training or part._forward_hooks or part._forward_pre_hooks
-    )
+def _is_untouched(part: Any, place: int) -> bool:
+    """Whether a part is a convolution, or a normalisation, as torch has it: nobody trains, changed or looks into it."""
+    if type(part) not in _kinds()[place] or part.training or part._forward_hooks or part._forward_pre_hooks:
+        return False
+    return place == 1 or (part.padding_mode == "zeros" and "_conv_forward" not in vars(part))
+
+
+def _is_watched_by_all() -> bool:
+    """Whether somebody looks into every module there is."""
+    own = import_torch().nn.modules.module
+    return bool(own._global_forward_hooks or own._global_forward_pre_hooks)
 
 
 class _WatchedPass:
     """A pass that is computed as ever, and tells which convolution goes to which normalisation."""
 
     def __init__(self) -> None:
-        # By the id of a tensor, which is kept.
-        self._made, self._taken = dict[int, tuple[Any, Any]](), list[tuple[int, Any]]()
-        self._n_uses, self._n_calls = Counter[int](), Counter[Any]()
+        self._made = dict[int, tuple[Any, Any]]()  # by the id of an output, its convolution and a weak reference to it
+        self._taken, self._n_uses, self._n_calls = list[tuple[Any, Any]](), Counter[Any](), Counter[Any]()
 
     @property
     def pairs(self) -> list[tuple[Any, Any]]:
         """Each convolution with the normalisation to which alone its output goes, both called once."""
-        pairs = [(self._made[key][0], norm) for key, norm in self._taken if self._n_uses[key] == 1]
-        return [pair for pair in pairs if all(self._n_calls[part] == 1 for part in pair)]
+        used_once = [pair for pair in self._taken if self._n_uses[pair[0]] == 1]
+        return [pair for pair in used_once if all(self._n_calls[part] == 1 for part in pair)]
 
     def convolve(self, conv: Any, images: Any) -> Any:
-        output = _kinds().conv.forward(conv, images)
+        output = _as_ever(conv, images)
         self._n_calls[conv] += 1
-        self._made[id(output)] = conv, output
+        self._made[id(output)] = conv, ref(output)
         return output
 
     def normalize(self, norm: Any, images: Any) -> Any:
         self._n_calls[norm] += 1
-        if id(images) in self._made:
-            self._taken.append((id(images), norm))
-        return _kinds().norm.forward(norm, images)
+        self._taken += [(conv, norm) for conv in self._makers(images)]
+        return _as_ever(norm, images)
 
-    def counting(self) -> Any:
-        """Inside, each use of what a convolution made is counted, by any operation of torch."""
-        from torch.utils._python_dispatch import TorchDispatchMode
-        from torch.utils._pytree import tree_leaves
+    def note_use(self, value: Any) -> None:
+        """An operation of torch takes this."""
+        self._n_uses.update(self._makers(value))
 
-        mode: Any = TorchDispatchMode
-        n_uses, made = self._n_uses, self._made
-
-        class Counting(mode):  # type: ignore[misc]
-            def __torch_dispatch__(self, operation: Any, _types: Any, args: Any = (), fields: Any = None) -> Any:
-                n_uses.update(id(value) for value in tree_leaves((args, fields)) if id(value) in made)
-                return operation(*args, **(fields or {}))
-
-        return Counting()
+    def _makers(self, value: Any) -> Iterator[Any]:
+        conv, output = self._made.get(id(value), (None, None))
+        if output is not None and output() is value:
+            yield conv
 
 
 class _FoldedPass:
@@ -137,91 +145,129 @@ class _FoldedPass:
 
     def __init__(self, norms: dict[Any, Any], *, folds_all: bool) -> None:
         self._norms, self._folds_all = norms, folds_all
-        self._waiting: dict[Any, Any] = {}  # what was computed for which normalisation
-        self._is_lost = False
+        self.made = list[ref[_Waiting]]()
 
     @property
-    def is_whole(self) -> bool:
-        """Whether all that was computed for a normalisation went there."""
-        return not (self._waiting or self._is_lost)
+    def is_over(self) -> bool:
+        """Whether nothing waits any more, in the hands of whoever."""
+        return all(waiting() is None for waiting in self.made)
 
     def convolve(self, conv: Any, images: Any) -> Any:
-        norm, weights, bias = self._norms.get(conv), conv._parameters["weight"], conv._parameters["bias"]
+        torch, norm, own = import_torch(), self._norms.get(conv), conv._parameters
+        weights, bias = own["weight"], own["bias"]
         # With large weights and few images, folding would take longer than normalising.
-        if norm is None or (images.numel() < weights.numel() and not self._folds_all):
-            return _kinds().conv.forward(conv, images)
+        pays = self._folds_all or images.numel() >= weights.numel()
+        if norm is None or not pays or torch.is_autocast_enabled("cpu"):
+            return _as_ever(conv, images)
         learnt, seen = norm._parameters, norm._buffers
         scale = seen["running_var"].add(norm.eps).rsqrt_().mul_(learnt["weight"])
         mean = seen["running_mean"] if bias is None else seen["running_mean"] - bias
         shift = mean.mul(scale).neg_().add_(learnt["bias"])
         steps = conv.stride, conv.padding, conv.dilation, conv.groups
-        output = import_torch().conv2d(images, weights * scale.view(-1, 1, 1, 1), shift, *steps)
-        self._is_lost |= norm in self._waiting
-        self._waiting[norm] = output
-        return output
+        waiting = _Waiting(norm, torch.conv2d(images, weights * scale.view(-1, 1, 1, 1), shift, *steps))
+        self.made.append(ref(waiting))
+        return waiting
 
     def normalize(self, norm: Any, images: Any) -> Any:
-        computed = self._waiting.pop(norm, None)
-        if computed is None:
-            return _kinds().norm.forward(norm, images)
-        self._is_lost |= computed is not images
-        return images
+        return images.taken_by(norm) if isinstance(images, _Waiting) else _as_ever(norm, images)
+
+
+class _Waiting:
+    """What a convolution computed for its normalisation, and for nobody else."""
+
+    def __init__(self, norm: Any, output: Any) -> None:
+        self._norm, self._output = norm, output
+
+    def taken_by(self, norm: Any) -> Any:
+        """The output, once."""
+        if norm is not self._norm:
+            raise TypeError("another normalisation came")
+        output, self._norm = self._output, None
+        return output
 
 
 @contextmanager
-def _passing(here: _WatchedPass | _FoldedPass, parts: list[Any]) -> Iterator[None]:
-    """Inside, a pass computes these parts in this thread; in any other they work as ever."""
+def _passing(here: _WatchedPass | _FoldedPass, parts: tuple[Any, ...]) -> Iterator[None]:
+    """Inside, a pass computes these parts in this thread; in any other they compute as ever."""
+    change, folding = object.__setattr__, dict(_kinds())  # the way of a module itself takes longer
     token = _PASS.set(here)
-    with _CHANGING:
-        for part in parts:
-            if not _N_USERS[part]:
-                object.__setattr__(part, "__class__", _kinds().folding[type(part)])  # a module's own way takes longer
-            _N_USERS[part] += 1
     try:
+        with _CHANGING:
+            _UNDER_WAY.append(parts)
+            for part in parts:
+                if type(part) in folding:
+                    change(part, "__class__", folding[type(part)])
         yield
     finally:
-        with _CHANGING:
-            for part in parts:
-                _N_USERS[part] -= 1
-                if not _N_USERS[part]:
-                    del _N_USERS[part]
-                    object.__setattr__(part, "__class__", type(part).usual)
         _PASS.reset(token)
+        with _CHANGING:
+            _UNDER_WAY[:] = [others for others in _UNDER_WAY if others is not parts]
+            in_use = {part for others in _UNDER_WAY for part in others}
+            _restore(parts if not in_use else [part for part in parts if part not in in_use])
 
 
-class _Kinds(NamedTuple):
-    """The usual kinds of convolutions and normalisations, and for each the kind that asks the pass of its thread."""
+def _restore(parts: Iterable[Any]) -> None:
+    usual = {folding: kind for kind, folding in _kinds()}
+    for part in parts:
+        if type(part) in usual:  # nobody changed its class meanwhile
+            object.__setattr__(part, "__class__", usual[type(part)])
 
-    conv: Any
-    norm: Any
-    folding: dict[Any, Any]
+
+def _restore_all() -> None:
+    """In a process that was forked, threads whose passes were under way are no more."""
+    global _CHANGING
+    _CHANGING = threading.Lock()
+    _restore(part for parts in _UNDER_WAY for part in parts)
+    _UNDER_WAY.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_restore_all)
+
+
+def _as_ever(part: Any, images: Any) -> Any:
+    return type(part).usual.forward(part, images)
 
 
 @cache
-def _kinds() -> _Kinds:
+def _kinds() -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    """Of convolutions and of normalisations, the usual class and the one that asks the pass of its thread."""
     torch = import_torch()
-    conv: Any = torch.nn.Conv2d
-    norm: Any = torch.nn.BatchNorm2d
     is_compiling = torch.compiler.is_compiling
 
-    class FoldingConv(conv):  # type: ignore[misc]
-        usual = conv
-
-        def forward(self, images: Any) -> Any:
+    def folding(usual: Any, method: str) -> Any:
+        def forward(self: Any, input: Any) -> Any:  # noqa: A002 - as torch calls it
             here = None if is_compiling() else _PASS.get()
-            return conv.forward(self, images) if here is None else here.convolve(self, images)
+            return usual.forward(self, input) if here is None else getattr(here, method)(self, input)
 
-        def __reduce_ex__(self, protocol: Any) -> Any:
-            return object.__new__, (conv,), *super().__reduce_ex__(protocol)[2:]  # copies are usual
+        def reduce_ex(self: Any, protocol: Any) -> Any:
+            """Copies and pickles are of the usual class: another thread may make one meanwhile."""
+            return object.__new__, (usual,), *usual.__reduce_ex__(self, protocol)[2:]
 
-    class FoldingNorm(norm):  # type: ignore[misc]
-        usual = norm
+        names = {name: getattr(usual, name) for name in ("__module__", "__qualname__", "__doc__")}
+        return type(usual.__name__, (usual,), {"forward": forward, "__reduce_ex__": reduce_ex, "usual": usual, **names})
 
-        def forward(self, images: Any) -> Any:
-            here = None if is_compiling() else _PASS.get()
-            return norm.forward(self, images) if here is None else here.normalize(self, images)
+    usual_kinds = (torch.nn.Conv2d, "convolve"), (torch.nn.BatchNorm2d, "normalize")
+    first, second = ((usual, folding(usual, method)) for usual, method in usual_kinds)
+    return first, second
 
-        def __reduce_ex__(self, protocol: Any) -> Any:
-            return object.__new__, (norm,), *super().__reduce_ex__(protocol)[2:]  # copies are usual
 
-    return _Kinds(conv, norm, {conv: FoldingConv, norm: FoldingNorm})
+@cache
+def _counting() -> Any:
+    """A mode of torch in which a watched pass knows of every operation."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves
+
+    mode: Any = TorchDispatchMode
+
+    class Counting(mode):  # type: ignore[misc]
+        def __init__(self, watched: _WatchedPass) -> None:
+            super().__init__()
+            self._watched = watched
+
+        def __torch_dispatch__(self, operation: Any, _types: Any, args: Any = (), fields: Any = None) -> Any:
+            for value in tree_leaves((args, fields)):
+                self._watched.note_use(value)
+            return operation(*args, **(fields or {}))
+
+    return Counting

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidValueError, ModelError
 from holdfast.fingerprints import function_key
-from holdfast.masking.image.folding import find_folding
+from holdfast.masking.image.folding import Folding, find_folding
 from holdfast.masking.image.patches import PatchDrop, bind_patches, patch_grid, score_shown_patches
 from holdfast.masking.image.pixels import Groups, Pixels
 from holdfast.masking.onnx import ImageSession
@@ -265,16 +265,15 @@ class ModuleImageModel(ImageModel):
         """A batch in the fastest layout; where a batch size is given, in one that does not depend on the clock."""
         if self.runner.acceleration.backend is not None:  # compilers choose layouts themselves
             return run(False)
-        if self.runner.acceleration.autocast is None:
-            folding = find_folding(self.module, self.batches.image, self._scores_of_extremes)
-            run = partial(folding.run, run)
+        run = partial(self._folding.run, run)
         probe = layout_probe(self.module, self.batches.image)
         return np.asarray((probe.run if self.finds_batch_size else probe.run_untimed)(n_rows, run))
 
-    def _scores_of_extremes(self) -> Any:
-        """Scores of the image with every feature shown and with every feature hidden."""
-        with self._evaluating():
-            return self._scores_of(self.batches.fresh(np.repeat([[True], [False]], self.n_features, axis=1)))
+    @property
+    def _folding(self) -> Folding:
+        if self.runner.acceleration.backend is not None:  # which folds by itself
+            return Folding()
+        return find_folding(self.module, self.batches.image, self._scores_of)
 
     def _scores_now(self, batch: Any) -> Outputs:
         """Scores of a batch that is overwritten by the next one; a module may return a view of it."""
@@ -282,7 +281,7 @@ class ModuleImageModel(ImageModel):
 
     def score_images(self, images: Pixels) -> Outputs:
         with self._evaluating():
-            return self._scores_now(self.batches.tensor(images.transpose(0, 3, 1, 2)))
+            return self._folding.run(self._scores_now, self.batches.tensor(images.transpose(0, 3, 1, 2)))
 
     def _evaluating(self, *, gradients: bool = False) -> AbstractContextManager[None]:
         """Evaluation mode; torch's generators stay as they were, whatever the module draws."""
