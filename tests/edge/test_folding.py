@@ -10,6 +10,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -203,41 +204,14 @@ def changed_meanwhile(block: Any, images: Any) -> Any:
     return block.norm(maps)
 
 
-OTHER_WAYS = [
-    used_twice,
-    used_by_numpy,
-    called_twice,
-    both_before,
-    wasted,
-    of_another,
-    normalized_twice,
-    not_at_once,
-    changed_meanwhile,
-]
+SAFE_WAYS = [called_twice, both_before, wasted]
+OTHER_WAYS = [used_twice, used_by_numpy, of_another, normalized_twice, not_at_once, changed_meanwhile]
 
 
-@pytest.mark.parametrize("between", OTHER_WAYS)
+@pytest.mark.parametrize("between", [*SAFE_WAYS, *OTHER_WAYS])
 def test_what_is_used_otherwise_is_not_folded(between: Any, normalized: list[Any]) -> None:
     module = lively(Block(between))
-    check_scores(module, bind(module), normalized, folds=False)
-
-
-def test_one_that_is_used_otherwise_leaves_the_others_folded(normalized: list[Any]) -> None:
-    class Two(Block):
-        def __init__(self) -> None:
-            super().__init__(used_twice)
-            self.first = nn.Sequential(nn.Conv2d(3, 3, 3, padding=1), nn.BatchNorm2d(3), nn.ReLU())
-
-        def forward(self, images: Any) -> Any:
-            return super().forward(self.first(images))
-
-    module = lively(Two())
-    model = bind(module)
-    model(some_masks())
-    normalized.clear()
-    scores, wanted = model(some_masks()), plain_scores(module, model, some_masks())
-    assert [shape[1] for shape in normalized] == [6, 3, 6], "one in the call, both by hand"
-    np.testing.assert_allclose(scores, wanted, rtol=0, atol=CLOSE * np.abs(wanted).max())
+    check_scores(module, bind(module), normalized, folds=between in SAFE_WAYS)
 
 
 def test_weights_that_are_used_elsewhere_are_as_they_were(normalized: list[Any]) -> None:
@@ -280,6 +254,10 @@ def test_a_part_that_somebody_looks_into_is_computed_as_ever(normalized: list[An
     torch.testing.assert_close(seen[1], wanted)
     handle.remove()
     check_scores(module, model, normalized, folds=True)
+    handle = module.norm.register_forward_pre_hook(lambda _norm, inputs: seen.append(inputs[0].clone()))
+    check_scores(module, model, normalized, folds=False)
+    torch.testing.assert_close(seen[-1], wanted)
+    handle.remove()
 
 
 def test_with_hooks_on_every_module_all_is_computed_as_ever(normalized: list[Any]) -> None:
@@ -322,8 +300,8 @@ def test_autocast_around_a_call_is_followed() -> None:
     np.testing.assert_allclose(scores, wanted, rtol=0, atol=CLOSE * np.abs(wanted).max())
 
 
-@pytest.mark.parametrize("whole", [True, False])
-def test_nothing_is_compiled_because_of_folding(whole: bool) -> None:
+@pytest.mark.parametrize("which", ["whole", "forward", "another method"])
+def test_nothing_is_compiled_twice_because_of_folding(which: str) -> None:
     compiled: list[Any] = []
 
     def backend(graph: Any, _inputs: Any) -> Any:
@@ -335,8 +313,14 @@ def test_nothing_is_compiled_because_of_folding(whole: bool) -> None:
         def forward(self, images: Any) -> Any:
             return super().forward(images)
 
-    module = lively(Block() if whole else Compiling())
-    model = bind(torch.compile(module, backend=backend) if whole else module, batch_size=8)
+    class CompilingSome(Block):
+        @torch.compile(backend=backend)
+        def maps(self, images: Any) -> Any:
+            return self.norm(self.conv(images))
+
+    some = partial(CompilingSome, lambda block, images: block.maps(images))
+    module = lively({"whole": Block, "forward": Compiling, "another method": some}[which]())
+    model = bind(torch.compile(module, backend=backend) if which == "whole" else module, batch_size=8)
     for _ in range(3):
         model(some_masks())
     assert len(compiled) == 1
@@ -480,7 +464,7 @@ def another_way(way: Any) -> Any:
         convolve_otherwise,
         train_always,
         wrap_and_hook,
-        *map(another_way, OTHER_WAYS),
+        *map(another_way, [*SAFE_WAYS, *OTHER_WAYS]),
     ],
 )
 def test_what_its_owner_changes_is_seen_at_the_next_call(change: Any) -> None:
@@ -492,6 +476,44 @@ def test_what_its_owner_changes_is_seen_at_the_next_call(change: Any) -> None:
     if change.__name__ != "wasted_later":
         assert np.abs(before - wanted).max() > 1000 * CLOSE
     np.testing.assert_allclose(scores, wanted, rtol=0, atol=CLOSE * np.abs(wanted).max())
+
+
+def test_a_module_that_took_another_way_is_called_once_from_then_on() -> None:
+    n_calls: list[int] = []
+
+    def counting(block: Any, images: Any) -> Any:
+        n_calls.append(len(images))
+        return block.between_later(block, images)
+
+    module = lively(Block(counting))
+    module.between_later = lambda block, images: block.norm(block.conv(images))
+    model = bind(module, batch_size=8)
+    for _ in range(2):
+        model(some_masks())
+    assert n_calls == [2, 2, 8, 8], "two passes of noise, once"
+    module.between_later = used_twice
+    for _ in range(2):
+        model(some_masks())
+    assert n_calls[4:] == [8, 8, 8]
+
+
+def test_a_folding_that_gives_other_scores_is_not_taken(monkeypatch: pytest.MonkeyPatch, normalized: list[Any]) -> None:
+    right = folding._Waiting.taken_by
+    monkeypatch.setattr(folding._Waiting, "taken_by", lambda waiting, norm: right(waiting, norm) * 1.01)
+    module = lively(Block())
+    check_scores(module, bind(module), normalized, folds=False)
+
+
+def test_images_of_another_shape_are_another_matter(normalized: list[Any]) -> None:
+    def choosy(block: Any, images: Any) -> Any:
+        if images.shape[2] < SIZE:
+            raise ValueError("the images are too small")
+        return block.norm(block.conv(images))
+
+    module = lively(Block(choosy))
+    with pytest.raises((ValueError, HoldfastError), match="too small"):
+        mask_image(module, np.zeros((6, 6, 3), dtype=np.float32), groups=(3, 3))(some_masks())
+    check_scores(module, bind(module), normalized, folds=True)
 
 
 def test_a_way_that_depends_on_the_images_is_followed() -> None:
@@ -540,9 +562,10 @@ def test_other_threads_use_copy_and_pickle_the_module_as_it_is(normalized: list[
         assert fingerprint_live(copy.deepcopy(module)) == fingerprint
         assert fingerprint_live(module) == fingerprint
         assert repr(module) == text
-        child = os.fork()
-        if not child:  # where the worker is no more
-            os._exit(0 if type(module.conv) is nn.Conv2d and folding._CHANGING.acquire(timeout=1) else 1)
+        with folding._CHANGING:  # as if another thread were just changing a class
+            child = os.fork()
+            if not child:  # where no other thread is
+                os._exit(0 if type(module.conv) is nn.Conv2d and folding._CHANGING.acquire(timeout=1) else 1)
         assert os.waitpid(child, 0)[1] == 0
         copies = [copy.deepcopy(module.conv), pickle.loads(pickle.dumps(module.conv)), copy.copy(module.norm)]
     finally:
@@ -587,6 +610,7 @@ def test_a_part_whose_class_was_changed_meanwhile_keeps_it() -> None:
     for _ in range(3):
         np.testing.assert_allclose(model(some_masks()), wanted, rtol=0, atol=CLOSE * np.abs(wanted).max())
     assert parametrize.is_parametrized(module.conv)
+    assert type(module.norm) is nn.BatchNorm2d
 
 
 def test_nothing_keeps_a_module_alive() -> None:

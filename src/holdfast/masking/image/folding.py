@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -37,13 +36,13 @@ class Folding:
     def __init__(self, pairs: Iterable[tuple[Any, Any]] = ()) -> None:
         self._pairs = [(ref(conv), ref(norm)) for conv, norm in pairs]
 
-    def run(self, work: Callable[..., _Scores], *arguments: Any, folds_all: bool = False) -> _Scores:
-        """What ``work`` gives, which calls the module once; folded where that is faster, or everywhere."""
+    def run(self, work: Callable[..., _Scores], *arguments: Any) -> _Scores:
+        """What ``work`` gives, which calls the module once."""
         pairs = ((conv(), norm()) for conv, norm in self._pairs)
         norms = {conv: norm for conv, norm in pairs if _is_untouched(conv, 0) and _is_untouched(norm, 1)}
         if not norms or _is_watched_by_all():
             return work(*arguments)
-        here = _FoldedPass(norms, folds_all=folds_all)
+        here = _FoldedPass(norms)
         with suppress(Exception):  # what the module itself raises comes again
             with _passing(here, (*norms, *norms.values())):
                 scores = work(*arguments)
@@ -57,7 +56,7 @@ class Folding:
 def find_folding(module: Any, image: Any, score: Callable[[Any], Any]) -> Folding:
     """What can be folded for images like this tensor (C, H, W); ``score`` gives scores of images (b, C, H, W).
 
-    Found out once per module, by two passes of two images of noise: one is watched, and another must give the same.
+    Found out once per module, by two passes of two images of noise: one that is watched, and one that is folded.
     """
     torch, notes = import_torch(), notes_of(module)
     question = "folding", image.shape, image.dtype, image.device.type
@@ -69,12 +68,12 @@ def find_folding(module: Any, image: Any, score: Callable[[Any], Any]) -> Foldin
 
 
 def _is_compiled(module: Any) -> bool:
-    return any(
-        hasattr(part, "_orig_mod")
-        or getattr(part, "_compiled_call_impl", None) is not None
-        or hasattr(getattr(type(part), "forward", None), "_torchdynamo_orig_callable")
-        for part in module.modules()
+    parts = list(module.modules())
+    methods = (
+        method for kind in {kind for part in parts for kind in type(part).__mro__} for method in vars(kind).values()
     )
+    marks = (hasattr(part, "_orig_mod") or getattr(part, "_compiled_call_impl", None) is not None for part in parts)
+    return any(marks) or any(hasattr(method, "_torchdynamo_orig_callable") for method in methods)
 
 
 def _try_folding(module: Any, image: Any, score: Callable[[Any], Any]) -> Folding:
@@ -84,12 +83,12 @@ def _try_folding(module: Any, image: Any, score: Callable[[Any], Any]) -> Foldin
     noise = stream(0, "folding").standard_normal((2, *image.shape), dtype=np.float32)
     images, watched = import_torch().from_numpy(noise), _WatchedPass()
     try:
-        with evaluating_module(module, device=image.device), _passing(watched, (*convs, *norms)), _counting()(watched):
+        with evaluating_module(module, device=image.device), _passing(watched, (*convs, *norms)):
             plain = score(images)
         with evaluating_module(module, device=image.device):
-            folding = Folding(watched.pairs)
-            return folding if same_scores(folding.run(score, images, folds_all=True), plain) else Folding()
-    except Exception:  # a module that cannot be watched, or takes no noise
+            folding = Folding(watched.pairs.items())
+            return folding if same_scores(folding.run(score, images), plain) else Folding()
+    except Exception:  # the module does not take noise
         return Folding()
 
 
@@ -110,54 +109,36 @@ class _WatchedPass:
     """A pass that is computed as ever, and tells which convolution goes to which normalisation."""
 
     def __init__(self) -> None:
-        self._made = dict[int, tuple[Any, Any]]()  # by the id of an output, its convolution and a weak reference to it
-        self._taken, self._n_uses, self._n_calls = list[tuple[Any, Any]](), Counter[Any](), Counter[Any]()
-
-    @property
-    def pairs(self) -> list[tuple[Any, Any]]:
-        """Each convolution with the normalisation to which alone its output goes, both called once."""
-        used_once = [pair for pair in self._taken if self._n_uses[pair[0]] == 1]
-        return [pair for pair in used_once if all(self._n_calls[part] == 1 for part in pair)]
+        self.pairs, self._made = dict[Any, Any](), dict[int, tuple[Any, Any]]()  # by its id, who made which tensor
 
     def convolve(self, conv: Any, images: Any) -> Any:
         output = _as_ever(conv, images)
-        self._n_calls[conv] += 1
         self._made[id(output)] = conv, ref(output)
         return output
 
     def normalize(self, norm: Any, images: Any) -> Any:
-        self._n_calls[norm] += 1
-        self._taken += [(conv, norm) for conv in self._makers(images)]
+        conv, output = self._made.get(id(images), (None, lambda: None))
+        if output() is images:
+            self.pairs[conv] = norm
         return _as_ever(norm, images)
-
-    def note_use(self, value: Any) -> None:
-        """An operation of torch takes this."""
-        self._n_uses.update(self._makers(value))
-
-    def _makers(self, value: Any) -> Iterator[Any]:
-        conv, output = self._made.get(id(value), (None, None))
-        if output is not None and output() is value:
-            yield conv
 
 
 class _FoldedPass:
     """A pass in which convolutions compute their normalisation too: ``norms`` has that of each."""
 
-    def __init__(self, norms: dict[Any, Any], *, folds_all: bool) -> None:
-        self._norms, self._folds_all = norms, folds_all
-        self.made = list[ref[_Waiting]]()
+    def __init__(self, norms: dict[Any, Any]) -> None:
+        self._norms, self._made = norms, list[ref[_Waiting]]()
 
     @property
     def is_over(self) -> bool:
         """Whether nothing waits any more, in the hands of whoever."""
-        return all(waiting() is None for waiting in self.made)
+        return all(waiting() is None for waiting in self._made)
 
     def convolve(self, conv: Any, images: Any) -> Any:
         torch, norm, own = import_torch(), self._norms.get(conv), conv._parameters
         weights, bias = own["weight"], own["bias"]
-        # With large weights and few images, folding would take longer than normalising.
-        pays = self._folds_all or images.numel() >= weights.numel()
-        if norm is None or not pays or torch.is_autocast_enabled("cpu"):
+        is_costly = images.numel() < weights.numel()  # to fold would take longer than to normalise
+        if norm is None or is_costly or torch.is_autocast_enabled("cpu"):
             return _as_ever(conv, images)
         learnt, seen = norm._parameters, norm._buffers
         scale = seen["running_var"].add(norm.eps).rsqrt_().mul_(learnt["weight"])
@@ -165,7 +146,7 @@ class _FoldedPass:
         shift = mean.mul(scale).neg_().add_(learnt["bias"])
         steps = conv.stride, conv.padding, conv.dilation, conv.groups
         waiting = _Waiting(norm, torch.conv2d(images, weights * scale.view(-1, 1, 1, 1), shift, *steps))
-        self.made.append(ref(waiting))
+        self._made.append(ref(waiting))
         return waiting
 
     def normalize(self, norm: Any, images: Any) -> Any:
@@ -244,30 +225,8 @@ def _kinds() -> tuple[tuple[Any, Any], tuple[Any, Any]]:
             """Copies and pickles are of the usual class: another thread may make one meanwhile."""
             return object.__new__, (usual,), *usual.__reduce_ex__(self, protocol)[2:]
 
-        names = {name: getattr(usual, name) for name in ("__module__", "__qualname__", "__doc__")}
-        return type(usual.__name__, (usual,), {"forward": forward, "__reduce_ex__": reduce_ex, "usual": usual, **names})
+        return type(usual.__name__, (usual,), {"forward": forward, "__reduce_ex__": reduce_ex, "usual": usual})
 
     usual_kinds = (torch.nn.Conv2d, "convolve"), (torch.nn.BatchNorm2d, "normalize")
     first, second = ((usual, folding(usual, method)) for usual, method in usual_kinds)
     return first, second
-
-
-@cache
-def _counting() -> Any:
-    """A mode of torch in which a watched pass knows of every operation."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-    from torch.utils._pytree import tree_leaves
-
-    mode: Any = TorchDispatchMode
-
-    class Counting(mode):  # type: ignore[misc]
-        def __init__(self, watched: _WatchedPass) -> None:
-            super().__init__()
-            self._watched = watched
-
-        def __torch_dispatch__(self, operation: Any, _types: Any, args: Any = (), fields: Any = None) -> Any:
-            for value in tree_leaves((args, fields)):
-                self._watched.note_use(value)
-            return operation(*args, **(fields or {}))
-
-    return Counting
