@@ -210,7 +210,7 @@ class Reference:
             if self._is_own:
                 self._drew_full |= bool(self.last_changes.all(axis=1).any())
             distance = (self.last_changes != self.selected).sum(axis=1)
-            if nearest is None or distance.min() < (nearest != self.selected).sum():
+            if nearest is None or distance.min() < np.count_nonzero(nearest != self.selected):
                 row = changing[distance.argmin()]
                 self.counterexample, self.completion = row[:n].copy(), int(numbers_of(row[None], n)[0])
                 self.counterexample.setflags(write=False)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import cache
 from typing import Any, TypeVar
@@ -23,7 +23,7 @@ from holdfast.randomness import stream
 
 _Scores = TypeVar("_Scores")
 
-_PASS: ContextVar[_WatchedPass | _FoldedPass | None] = ContextVar("pass", default=None)
+_PASS: ContextVar[_Pass | None] = ContextVar("pass", default=None)
 """What computes the convolutions and normalisations of this thread."""
 
 _UNDER_WAY, _CHANGING = list[tuple[Any, ...]](), threading.Lock()
@@ -38,14 +38,12 @@ class Folding:
 
     def run(self, work: Callable[..., _Scores], *arguments: Any) -> _Scores:
         """What ``work`` gives, which calls the module once."""
-        pairs = ((conv(), norm()) for conv, norm in self._pairs)
-        norms = {conv: norm for conv, norm in pairs if _is_untouched(conv, 0) and _is_untouched(norm, 1)}
+        norms = {conv: norm for c, n in self._pairs if _can_fold(conv := c(), norm := n())}
         if not norms or _is_watched_by_all():
             return work(*arguments)
         here = _FoldedPass(norms)
         with suppress(Exception):  # what the module itself raises comes again
-            with _passing(here, (*norms, *norms.values())):
-                scores = work(*arguments)
+            scores = _run_pass(here, (*norms, *norms.values()), work, *arguments)
             if here.is_over:
                 return scores
         scores = work(*arguments)
@@ -77,14 +75,15 @@ def _is_compiled(module: Any) -> bool:
 
 
 def _try_folding(module: Any, image: Any, score: Callable[[Any], Any]) -> Folding:
-    convs, norms = ([part for part in module.modules() if _is_untouched(part, place)] for place in (0, 1))
+    kinds = [kind for kind, _ in _kinds()]
+    convs, norms = ([part for part in module.modules() if type(part) is kind] for kind in kinds)
     if not convs or not norms:
         return Folding()
     noise = stream(0, "folding").standard_normal((2, *image.shape), dtype=np.float32)
     images, watched = import_torch().from_numpy(noise), _WatchedPass()
     try:
-        with evaluating_module(module, device=image.device), _passing(watched, (*convs, *norms)):
-            plain = score(images)
+        with evaluating_module(module, device=image.device):
+            plain = _run_pass(watched, (*convs, *norms), score, images)
         with evaluating_module(module, device=image.device):
             folding = Folding(watched.pairs.items())
             return folding if same_scores(folding.run(score, images), plain) else Folding()
@@ -92,11 +91,17 @@ def _try_folding(module: Any, image: Any, score: Callable[[Any], Any]) -> Foldin
         return Folding()
 
 
-def _is_untouched(part: Any, place: int) -> bool:
-    """Whether a part is a convolution, or a normalisation, as torch has it: nobody trains, changed or looks into it."""
-    if type(part) not in _kinds()[place] or part.training or part._forward_hooks or part._forward_pre_hooks:
-        return False
-    return place == 1 or (part.padding_mode == "zeros" and "_conv_forward" not in vars(part))
+def _can_fold(conv: Any, norm: Any) -> bool:
+    """Whether both are still as torch has them: nobody trains, changed or looks into them."""
+    of_convs, of_norms = _kinds()
+    return (
+        type(conv) in of_convs
+        and type(norm) in of_norms
+        and not (conv._forward_hooks or conv._forward_pre_hooks or norm._forward_hooks or norm._forward_pre_hooks)
+        and not norm.training
+        and conv.padding_mode == "zeros"
+        and "_conv_forward" not in vars(conv)
+    )
 
 
 def _is_watched_by_all() -> bool:
@@ -143,7 +148,7 @@ class _FoldedPass:
         learnt, seen = norm._parameters, norm._buffers
         scale = seen["running_var"].add(norm.eps).rsqrt_().mul_(learnt["weight"])
         mean = seen["running_mean"] if bias is None else seen["running_mean"] - bias
-        shift = mean.mul(scale).neg_().add_(learnt["bias"])
+        shift = torch.addcmul(learnt["bias"], mean, scale, value=-1)
         steps = conv.stride, conv.padding, conv.dilation, conv.groups
         waiting = _Waiting(norm, torch.conv2d(images, weights * scale.view(-1, 1, 1, 1), shift, *steps))
         self._made.append(ref(waiting))
@@ -151,6 +156,9 @@ class _FoldedPass:
 
     def normalize(self, norm: Any, images: Any) -> Any:
         return images.taken_by(norm) if isinstance(images, _Waiting) else _as_ever(norm, images)
+
+
+_Pass = _WatchedPass | _FoldedPass
 
 
 class _Waiting:
@@ -167,9 +175,8 @@ class _Waiting:
         return output
 
 
-@contextmanager
-def _passing(here: _WatchedPass | _FoldedPass, parts: tuple[Any, ...]) -> Iterator[None]:
-    """Inside, a pass computes these parts in this thread; in any other they compute as ever."""
+def _run_pass(here: _Pass, parts: tuple[Any, ...], work: Callable[..., _Scores], *arguments: Any) -> _Scores:
+    """What ``work`` gives, while a pass computes these parts in this thread; in any other they compute as ever."""
     change, folding = object.__setattr__, dict(_kinds())  # the way of a module itself takes longer
     token = _PASS.set(here)
     try:
@@ -178,7 +185,7 @@ def _passing(here: _WatchedPass | _FoldedPass, parts: tuple[Any, ...]) -> Iterat
             for part in parts:
                 if type(part) in folding:
                     change(part, "__class__", folding[type(part)])
-        yield
+        return work(*arguments)
     finally:
         _PASS.reset(token)
         with _CHANGING:
