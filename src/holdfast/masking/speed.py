@@ -24,14 +24,14 @@ if TYPE_CHECKING:  # needed only where calls are timed
 AUTOCASTS = {"bf16": "bfloat16", "fp16": "float16"}
 """Names of mixed precisions → the number type of their matrix products."""
 
-# A larger batch size is taken if it computes so many times the rows per second of the best before. Once both were timed
-# again it must only be no slower, if a call of it takes at most so many seconds: larger ones also take memory.
-_BATCH_GAIN, _SHORT_CALL = 1.03, 0.5
+# A larger batch size is taken if each call computes so many times the rows per second of the best before: it takes more
+# memory, and slows down more than a smaller one when others use the caches too.
+_BATCH_GAIN = 1.03
 _MOST_ROWS = 1 << 20  # more than any batch holds
 _FIRST_PIXELS, _FIRST_ROWS = 1 << 16, (4, 64)  # in the first batches of images: about so many, in so many rows
 _MOST_REST = 16  # rows, and at most a quarter of a batch, that go along with a full batch
 _MOST_SMALLER = 16  # calls of fewer rows than are still to be tried, after which they are not
-_BATCH_REPEATS = 2  # full calls that are timed per size; the best of them counts, since other work only adds time
+_BATCH_REPEATS = 2  # full calls that are timed per size
 
 _LAYOUT_ROUNDS = 3  # calls of one length that are timed in each layout until one is chosen
 _LAYOUT_REPEATS = 2  # calls in each layout from which a length counts, by the best: the first also warms up
@@ -130,8 +130,8 @@ class BatchProbe:
 
     It begins with ``first`` rows. No call is made for its sake, and no result depends on it. On a CPU larger batches
     help until their activations no longer fit its caches, and from there on do harm. A size that is not clearly faster
-    is timed again, after the best one: other work on the machine may have slowed down one of them. What passes between
-    two calls counts too. Nothing larger is tried once twice and four times as many rows were no better.
+    is timed again, after the best one: other work on the machine may have slowed down one of them. Nothing
+    larger is tried once twice and four times as many rows were no better.
     """
 
     def __init__(self, first: int = 4, *, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -160,21 +160,18 @@ class BatchProbe:
         elif self.size == 4 * self._best:
             self._n_smaller += 1
         if len(self._seconds) == _BATCH_REPEATS:
-            self._compare(min(self._seconds))
+            self._compare(min(self._seconds), max(self._seconds))
             self._seconds, self._n_smaller = [], 0
         if self.settled or self._n_smaller == _MOST_SMALLER:
             self.size, self.settled = self._best, True
 
-    def _compare(self, seconds: float) -> None:
-        """Choose which size is timed next, after calls of the present one took so long."""
-        from holdfast.prices import BETWEEN_CALLS
-
-        rows_per_second = self.size / (seconds + BETWEEN_CALLS)
-        least = 1.0 if self._again and seconds <= _SHORT_CALL else _BATCH_GAIN
+    def _compare(self, least: float, most: float) -> None:
+        """Choose which size is timed next, after calls of the present one took at least and at most so long."""
+        highest_rate, lowest_rate = (self.size / max(seconds, 1e-9) for seconds in (least, most))
         if self.size == self._best:
-            self._best_rate, self.size = rows_per_second, self._tried
-        elif rows_per_second >= least * self._best_rate:
-            self._best, self._best_rate, self._again = self.size, rows_per_second, False
+            self._best_rate, self.size = highest_rate, self._tried
+        elif lowest_rate >= _BATCH_GAIN * self._best_rate:
+            self._best, self._best_rate, self._again = self.size, highest_rate, False
             self.size = self._tried = 2 * self._best
         elif not self._again:
             self.size, self._again = self._best, True
