@@ -43,7 +43,7 @@ class Folding:
             return work(*arguments)
         here = _FoldedPass(norms)
         with suppress(Exception):  # what the module itself raises comes again
-            scores = _run_pass(here, (*norms, *norms.values()), work, *arguments)
+            scores = _run_pass(here, norms, norms.values(), work, *arguments)
             if here.is_over:
                 return scores
         scores = work(*arguments)
@@ -75,15 +75,14 @@ def _is_compiled(module: Any) -> bool:
 
 
 def _try_folding(module: Any, image: Any, score: Callable[[Any], Any]) -> Folding:
-    kinds = [kind for kind, _ in _kinds()]
-    convs, norms = ([part for part in module.modules() if type(part) is kind] for kind in kinds)
+    convs, norms = ([part for part in module.modules() if _is_usual(part, kind)] for kind in _kinds())
     if not convs or not norms:
         return Folding()
     noise = stream(0, "folding").standard_normal((2, *image.shape), dtype=np.float32)
     images, watched = import_torch().from_numpy(noise), _WatchedPass()
     try:
         with evaluating_module(module, device=image.device):
-            plain = _run_pass(watched, (*convs, *norms), score, images)
+            plain = _run_pass(watched, convs, norms, score, images)
         with evaluating_module(module, device=image.device):
             folding = Folding(watched.pairs.items())
             return folding if same_scores(folding.run(score, images), plain) else Folding()
@@ -95,13 +94,17 @@ def _can_fold(conv: Any, norm: Any) -> bool:
     """Whether both are still as torch has them: nobody trains, changed or looks into them."""
     of_convs, of_norms = _kinds()
     return (
-        type(conv) in of_convs
-        and type(norm) in of_norms
+        _is_usual(conv, of_convs)
+        and _is_usual(norm, of_norms)
         and not (conv._forward_hooks or conv._forward_pre_hooks or norm._forward_hooks or norm._forward_pre_hooks)
         and not norm.training
         and conv.padding_mode == "zeros"
         and "_conv_forward" not in vars(conv)
     )
+
+
+def _is_usual(part: Any, kind: Any) -> bool:
+    return type(part) is kind.usual or type(part) is kind  # in the pass of another thread
 
 
 def _is_watched_by_all() -> bool:
@@ -175,16 +178,17 @@ class _Waiting:
         return output
 
 
-def _run_pass(here: _Pass, parts: tuple[Any, ...], work: Callable[..., _Scores], *arguments: Any) -> _Scores:
+def _run_pass(
+    here: _Pass, convs: Iterable[Any], norms: Iterable[Any], work: Callable[..., _Scores], *arguments: Any
+) -> _Scores:
     """What ``work`` gives, while a pass computes these parts in this thread; in any other they compute as ever."""
-    change, folding = object.__setattr__, dict(_kinds())  # the way of a module itself takes longer
-    token = _PASS.set(here)
+    parts, token = (*convs, *norms), _PASS.set(here)
     try:
         with _CHANGING:
             _UNDER_WAY.append(parts)
-            for part in parts:
-                if type(part) in folding:
-                    change(part, "__class__", folding[type(part)])
+            for kind, some in zip(_kinds(), (convs, norms), strict=True):
+                for part in some:
+                    object.__setattr__(part, "__class__", kind)  # the way of a module itself takes longer
         return work(*arguments)
     finally:
         _PASS.reset(token)
@@ -195,10 +199,11 @@ def _run_pass(here: _Pass, parts: tuple[Any, ...], work: Callable[..., _Scores],
 
 
 def _restore(parts: Iterable[Any]) -> None:
-    usual = {folding: kind for kind, folding in _kinds()}
+    kinds = _kinds()
     for part in parts:
-        if type(part) in usual:  # nobody changed its class meanwhile
-            object.__setattr__(part, "__class__", usual[type(part)])
+        kind = type(part)
+        if kind in kinds:  # nobody changed it meanwhile
+            object.__setattr__(part, "__class__", kind.usual)
 
 
 def _restore_all() -> None:
@@ -218,22 +223,36 @@ def _as_ever(part: Any, images: Any) -> Any:
 
 
 @cache
-def _kinds() -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    """Of convolutions and of normalisations, the usual class and the one that asks the pass of its thread."""
+def _kinds() -> tuple[Any, Any]:
+    """The kinds of convolutions and of normalisations that ask the pass of their thread."""
     torch = import_torch()
+    conv: Any = torch.nn.Conv2d
+    norm: Any = torch.nn.BatchNorm2d
     is_compiling = torch.compiler.is_compiling
 
-    def folding(usual: Any, method: str) -> Any:
-        def forward(self: Any, input: Any) -> Any:  # noqa: A002 - as torch calls it
+    class Conv2d(conv):  # type: ignore[misc]
+        usual = conv
+
+        def forward(self, input: Any) -> Any:  # noqa: A002 - as torch calls it
             here = None if is_compiling() else _PASS.get()
-            return usual.forward(self, input) if here is None else getattr(here, method)(self, input)
+            return conv.forward(self, input) if here is None else here.convolve(self, input)
 
-        def reduce_ex(self: Any, protocol: Any) -> Any:
-            """Copies and pickles are of the usual class: another thread may make one meanwhile."""
-            return object.__new__, (usual,), *usual.__reduce_ex__(self, protocol)[2:]
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            return _as_usual(conv, super().__reduce_ex__(protocol))
 
-        return type(usual.__name__, (usual,), {"forward": forward, "__reduce_ex__": reduce_ex, "usual": usual})
+    class BatchNorm2d(norm):  # type: ignore[misc]
+        usual = norm
 
-    usual_kinds = (torch.nn.Conv2d, "convolve"), (torch.nn.BatchNorm2d, "normalize")
-    first, second = ((usual, folding(usual, method)) for usual, method in usual_kinds)
-    return first, second
+        def forward(self, input: Any) -> Any:  # noqa: A002
+            here = None if is_compiling() else _PASS.get()
+            return norm.forward(self, input) if here is None else here.normalize(self, input)
+
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            return _as_usual(norm, super().__reduce_ex__(protocol))
+
+    return Conv2d, BatchNorm2d
+
+
+def _as_usual(usual: Any, reduced: Any) -> Any:
+    """What makes a copy or a pickle, of the usual kind: another thread may want one meanwhile."""
+    return object.__new__, (usual,), *reduced[2:]
