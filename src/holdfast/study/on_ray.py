@@ -139,7 +139,7 @@ class Ray:
                     if kind == EVENT:
                         yield content
                     elif kind == _WANT:
-                        driver.send(None if stopping else next(tasks, None))
+                        driver.send(None if stopping or stop() else next(tasks, None))
                     elif kind == ERROR:
                         raise content
                     else:
