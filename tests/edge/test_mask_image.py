@@ -24,6 +24,7 @@ from holdfast import Evaluator, certify, mask_tabular
 from holdfast.errors import InvalidTypeError, InvalidValueError, ModelError
 from holdfast.masking.image.fills import Blur
 from holdfast.masking.image.mask_image import mask_image
+from holdfast.masking.image.models import TensorBatches
 from holdfast.masking.image.pixels import grid, segments
 from holdfast.masking.onnx import ImageSession
 from holdfast.types import Differentiable, MaskedModel
@@ -251,6 +252,29 @@ def test_answers_do_not_change_when_the_buffer_is_used_again() -> None:
     model(np.zeros((2, 4), dtype=bool))
     model(np.zeros((9, 4), dtype=bool))
     np.testing.assert_array_equal(first, kept)
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("lowest", [0, -1])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_masked_batches_have_the_very_bits_of_image_and_baseline(
+    dtype: torch.dtype, lowest: int, channels_last: bool
+) -> None:
+    """Also of what is not a number, infinite, or zero with a sign, and where elements belong to no feature."""
+    rng = np.random.default_rng(0)
+    image, baseline = rng.normal(size=(2, 6, 7, 3))
+    image[0, :3, 0], baseline[1, :3, 0] = (np.nan, np.inf, -0.0), (-np.inf, np.nan, 0.0)
+    groups = rng.integers(lowest, 5, (6, 7))
+    groups[5, :5] = range(5)
+    batches = TensorBatches(image, baseline, groups, device=torch.device("cpu"), dtype=dtype)
+    for n_rows in (9, 1, 0):
+        masks = rng.random((n_rows, 5)) < 0.5
+        batch = batches.empty(n_rows, channels_last=channels_last)
+        batches.write(masks, batch, channels_last=channels_last)
+        shown = torch.from_numpy((groups < 0) | masks[:, np.maximum(groups, 0)])[:, None]
+        wanted = torch.where(shown, batches.image, batches.baseline)
+        whole = {2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
+        assert torch.equal(batch.contiguous().view(whole), wanted.contiguous().view(whole))
 
 
 def test_the_buffer_is_reused_and_grows() -> None:

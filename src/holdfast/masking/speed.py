@@ -130,8 +130,8 @@ class BatchProbe:
 
     It begins with ``first`` rows. No call is made for its sake, and no result depends on it. On a CPU larger batches
     help until their activations no longer fit its caches, and from there on do harm. A size that is not clearly faster
-    is timed again, after the best one: other work on the machine may have slowed down one of them. Nothing
-    larger is tried once twice and four times as many rows were no better.
+    is timed again, after the best one: other work on the machine may have slowed down one of them. Nothing larger is
+    tried once twice and four times as many rows were no better.
     """
 
     def __init__(self, first: int = 4, *, clock: Callable[[], float] = time.perf_counter) -> None:
