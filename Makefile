@@ -14,7 +14,7 @@ export ONEDNN_MAX_CPU_ISA ?= AVX512_CORE_BF16
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-house test-all audit constraints lint format bench docs designs bundled ci-setup clean
+.PHONY: help demo test test-house test-all audit constraints lint format bench docs designs bundled ci-setup timm clean
 
 help: ## show this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -90,7 +90,15 @@ designs: $(STAMP) ## search the shipped stopping designs anew (about an hour)
 bundled: $(STAMP) ## train the bundled models anew (about a quarter of an hour)
 	$(BIN)/python -m training
 
-ci-setup: $(STAMP) ## what a fresh machine needs before the others
+timm: build/timm/.installed ## what tests of timm's transformers need, in a folder of its own
+
+# torchvision, which timm imports, must be that of the torch in constraints.txt; it would break what else is installed.
+build/timm/.installed: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade --no-deps --target build/timm \
+		timm==1.0.31 torchvision==0.28.0
+	touch $@
+
+ci-setup: $(STAMP) timm ## what a fresh machine needs before the others
 	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq chromium; } \
 		|| echo "There is no chromium, and only root can install it: tests of pages will say so."
 

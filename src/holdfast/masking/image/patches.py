@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,10 +34,21 @@ from holdfast.randomness import stream
 from holdfast.types import Masks
 
 Run = Callable[..., Any]
-"""Images (b, C, H, W), and perhaps an ``attention_mask`` → what the module returns."""
+"""Images (b, C, H, W), and perhaps which tokens to attend to → what the module returns."""
 
 _ALWAYS_KEPT = -1
 _FEW = 8
+
+
+class Embeddings(NamedTuple):
+    """The part that cuts images into patches, and the part that gives their tokens (b, T, d), positions included.
+
+    ``attention`` names what tells the module which tokens to attend to, as far as it can be told.
+    """
+
+    patches: Any
+    tokens: Any
+    attention: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +59,7 @@ class PatchDrop:
     that are not attended to, if that costs less than another pass, ``overhead`` tokens; 0 where it cannot be done.
     """
 
-    embeddings: Any
+    embeddings: Embeddings
     image: Any
     features: NDArray[np.intp]
     overhead: float
@@ -108,7 +119,7 @@ def bind_patches(module: Any, call: Run, image: Any, groups: Groups) -> PatchDro
 
 def patch_grid(module: Any, size: tuple[int, ...], purpose: str = "`fill='drop'`") -> tuple[int, int]:
     """Rows and columns of a vision transformer's patches in an image of this height and width."""
-    cut = _find_embeddings(module).patch_embeddings
+    cut = _find_embeddings(module).patches
     sides = getattr(cut, "patch_size", None) or getattr(getattr(module, "config", None), "patch_size", None) or 0
     height, width = (sides, sides) if isinstance(sides, int) else sides
     if not height or not width or size[0] % height or size[1] % width:
@@ -126,19 +137,34 @@ def uncompiled(module: Any) -> Any:
     return notes_of(original).setdefault("uncompiled", copy(original))
 
 
-def _find_embeddings(module: Any) -> Any:
-    """The part that turns pixels into tokens, as the vision transformers of Transformers have it."""
+def _find_embeddings(module: Any) -> Embeddings:
+    """The part that turns pixels into tokens, as the vision transformers of Transformers and of timm have it."""
     torch, parts = import_torch(), dict(module.named_modules())
     for name, part in parts.items():
-        if isinstance(getattr(part, "patch_embeddings", None), torch.nn.Module):
+        cut, tokens = getattr(part, "patch_embeddings", None), part
+        if cut is None:  # in timm, what comes last before the blocks, and is always called
+            cut, tokens = getattr(part, "patch_embed", None), getattr(part, "pos_drop", None)
+        if isinstance(cut, torch.nn.Module) and isinstance(tokens, torch.nn.Module):
             steps = name.split(".")
             around = [parts[".".join(steps[:n])] for n in range(1, len(steps))]
-            if any(hasattr(whole, "_orig_mod") or whole._compiled_call_impl is not None for whole in [*around, part]):
+            if any(
+                hasattr(whole, "_orig_mod") or whole._compiled_call_impl is not None
+                for whole in [*around, part, tokens]
+            ):
                 must = "keep its embeddings uncompiled for `fill='drop'`"
                 hint = "Compile the whole module, or only the layers after its embeddings."
                 raise InvalidTypeError(argument="classifier", must=must, hint=hint)
-            return part
-    raise _unsupported("it has no part with `patch_embeddings`")
+            return Embeddings(cut, tokens, _attention_of(module))
+    raise _unsupported("it has no part with `patch_embeddings`, or with `patch_embed` and `pos_drop`")
+
+
+def _attention_of(module: Any) -> str | None:
+    """The argument of the module's ``forward`` that says which tokens to attend to: Transformers' or timm's."""
+    parameters = forward_parameters(module)
+    for name in ("attention_mask", "attn_mask"):
+        if name in parameters:
+            return name
+    return "attention_mask" if any(part.kind is part.VAR_KEYWORD for part in parameters.values()) else None
 
 
 def _learn_patches(module: Any, run: Run, image: Any, grid: tuple[int, int]) -> tuple[NDArray[np.intp], bool]:
@@ -169,8 +195,7 @@ def _learn_patches(module: Any, run: Run, image: Any, grid: tuple[int, int]) -> 
         raise _unsupported("it has no answer when every patch is hidden")
     if not same_scores(torch.cat([of_all, of_mixed]), torch.cat([plain, of_half])):
         raise _unsupported("its answer depends on the order of its tokens")
-    parameters = forward_parameters(module)
-    if "attention_mask" not in parameters and not any(part.kind is part.VAR_KEYWORD for part in parameters.values()):
+    if embeddings.attention is None:
         return patches, False
     try:
         padded, full = (score(all_tokens, np.isin(all_tokens, kept)[None]) for kept in (half, all_tokens))
@@ -179,7 +204,7 @@ def _learn_patches(module: Any, run: Run, image: Any, grid: tuple[int, int]) -> 
     return patches, same_scores(torch.cat([padded, full]), torch.cat([of_half, full]))
 
 
-def _match_tokens(run: Run, embeddings: Any, noise: Any, grid: tuple[int, int]) -> NDArray[np.intp]:
+def _match_tokens(run: Run, embeddings: Embeddings, noise: Any, grid: tuple[int, int]) -> NDArray[np.intp]:
     """The patch of each token, or -1, by changing patches from one noise (C, H, W) to another.
 
     In image k, those patches p are changed of which p + 1 has bit k.
@@ -210,7 +235,7 @@ def _match_tokens(run: Run, embeddings: Any, noise: Any, grid: tuple[int, int]) 
 
 def _run_on_tokens(
     run: Run,
-    embeddings: Any,
+    embeddings: Embeddings,
     images: Any,
     columns: NDArray[np.intp],
     attended: NDArray[np.bool_] | None = None,
@@ -219,7 +244,11 @@ def _run_on_tokens(
     """Run images (k, C, H, W), going on behind the embeddings with b rows of tokens (b, K), each of its image (b,)."""
     wanted = to_device(columns, images.device)
     own = to_device(np.zeros(len(columns), dtype=np.intp) if owners is None else owners, images.device)
-    attention = {} if attended is None else {"attention_mask": to_device(attended, images.device).long()}
+    attention = {}
+    if attended is not None and embeddings.attention is not None:
+        open_to = to_device(attended, images.device)
+        is_timm = embeddings.attention == "attn_mask"  # (b, heads, from, to)
+        attention[embeddings.attention] = open_to[:, None, None] if is_timm else open_to.long()
     with _replacing(embeddings, lambda tokens: tokens[own[:, None], wanted]) as seen:
         output = run(images, **attention)
     if len(seen) != 1:
@@ -228,7 +257,7 @@ def _run_on_tokens(
 
 
 @contextmanager
-def _replacing(embeddings: Any, replace: Callable[[Any], Any]) -> Iterator[list[Any]]:
+def _replacing(embeddings: Embeddings, replace: Callable[[Any], Any]) -> Iterator[list[Any]]:
     """Replace what the embeddings give, for calls of this thread only; collects what they gave."""
     seen: list[Any] = []
     own = threading.get_ident()
@@ -241,7 +270,7 @@ def _replacing(embeddings: Any, replace: Callable[[Any], Any]) -> Iterator[list[
         seen.append(output)
         return replace(output)
 
-    handle = embeddings.register_forward_hook(hook)
+    handle = embeddings.tokens.register_forward_hook(hook)
     try:
         yield seen
     finally:
@@ -250,7 +279,7 @@ def _replacing(embeddings: Any, replace: Callable[[Any], Any]) -> Iterator[list[
 
 def _unsupported(reason: str) -> InvalidTypeError:
     return InvalidTypeError(
-        "needs a vision transformer such as Transformers' ViTForImageClassification, whose patches can be removed; "
+        "needs a vision transformer such as those of Transformers and timm, whose patches can be removed; "
         f"this module is not: {reason}. Use another fill, such as 0.0.",
         argument="fill='drop'",
     )
