@@ -84,6 +84,12 @@ ASK: dict[str, Callable[[Any], Any]] = {
     "some radii": lambda model: hf.certified_radius(model, SELECTED, min_rate=0.7, radii=[1, 4, 9, 17, 18, 30], rng=0),
     "few draws": lambda model: hf.certified_radius(model, SELECTED, min_rate=0.7, max_draws=40, rng=0),
     "stabilize": lambda model: hf.stabilize(model, np.arange(N)[::-1], min_rate=0.6, radius=4, rng=0),
+    "stabilize, few sizes": lambda model: hf.stabilize(
+        model, -np.arange(N), min_rate=0.5, radius=2, sizes=[1, 9, 20, 23], check_determinism=False, rng=3
+    ),
+    "stabilize by a law": lambda model: hf.stabilize(
+        model, np.arange(N)[::-1], min_rate=0.4, neighborhood="bernoulli(0.4)", consistent=False, rng=1
+    ),
     "hard": lambda model: hf.certify_hard(model, SELECTED, radius=5, rng=0),
     "witness": lambda model: hf.find_witness(model, SELECTED, max_calls=300, rng=0),
     "mean": lambda model: hf.mean_curve([lambda: (model, SELECTED)] * 3, radii=[2, 8], half_width=0.2, rng=0),
@@ -132,6 +138,18 @@ def test_rows_repeated_ahead_make_no_call_of_their_own(n_agreed: float) -> None:
     assert certificate.n_evaluated > 23
     assert certificate.n_repeated == 1 + min(4, (certificate.n_evaluated + 2) // 16)
     assert len(device.batches) == 2
+
+
+def test_selections_that_are_tested_one_after_the_other_share_calls() -> None:
+    """Of a model that every mask agrees with: 16 sizes of 13 draws at least, four of which take as long as a call."""
+    plain, device = (Device(keeps=lambda masks: np.ones(len(masks)), n_features=64) for _ in range(2))
+    for model in (plain, Evaluator(device, price=CallPrice(6e-3, 1e-4))):
+        stable = hf.stabilize(model, -np.arange(64), min_rate=0.8, radius=10, rng=0)
+        assert len(stable.trail) == 16
+        assert stable.certificate.prediction == 1
+    assert len(plain.batches) >= 2 * 16, "a prediction and a look each"
+    assert len(device.batches) <= 16 / 4 + 2
+    assert sum(device.batches) <= sum(plain.batches) + 60
 
 
 def every_look(looks: Sequence[int], stops: Any, n_evaluated: int, n_agreed: int) -> list[int]:

@@ -13,10 +13,11 @@ from holdfast.certification.reference import MOST_READ, PredictionClaim, Referen
 from holdfast.certification.serialization import Value
 from holdfast.certification.shared_draws import DrawSequence, ExplanationDraws, SharedDraws
 from holdfast.errors import InvalidValueError
-from holdfast.evaluation import Evaluator
+from holdfast.evaluation import Evaluator, Tally
+from holdfast.neighborhood import Neighborhood
 from holdfast.plans import RateTest, rate_test
 from holdfast.terminal import Plotted
-from holdfast.types import MaskedModel
+from holdfast.types import Mask, MaskedModel, Masks
 from holdfast.validation import check_share
 from holdfast.words import (
     FIXED_BEFORE,
@@ -254,6 +255,13 @@ def make_radius_certificate(
     )
 
 
+def expected_draws(selected: Mask, nearby: Neighborhood, test: RateTest, procedure: Procedure, before: Tally) -> Masks:
+    """The masks that a test at one radius takes, if as many agree as of those before."""
+    draws = ExplanationDraws(nearby, lambda purpose: procedure.own_stream(selected, purpose))
+    sequence = draws.open(nearby, test.looks, test.stops)
+    return draws.lists.extend(sequence.needs_at_looks()[sequence.n_expected(before)])
+
+
 def decide_in_order(
     radii: Sequence[int], test: RateTest, evaluator: Evaluator, reference: Reference, procedure: Procedure
 ) -> list[RadiusStep]:
@@ -264,14 +272,11 @@ def decide_in_order(
     shared = SharedDraws(evaluator, procedure, [draws])
     trail: list[RadiusStep] = []
 
-    def stops(n: int, n_agreed: int) -> bool:
-        return test.answer(n, n_agreed) is not None
-
     def upcoming() -> Iterator[DrawSequence]:
         """What is drawn after the radius that is being tested, if that is certified."""
         place = radii.index(radius) + 1
         for later in radii[place : place + _MOST_AHEAD]:
-            yield DrawSequence(question.neighborhood_of(selected, later), test.looks, stops, draws.lists)
+            yield DrawSequence(question.neighborhood_of(selected, later), test.looks, test.stops, draws.lists)
 
     draws.upcoming = upcoming
     for radius in radii:
@@ -290,7 +295,7 @@ def decide_in_order(
         # Enumerate what is no dearer than the earliest yes; else draw, and enumerate if draws cannot tell.
         exact = question.enumerates(nearby, test.fewest_for_yes)
         if not exact:
-            sequence = draws.open(nearby, test.looks, stops)
+            sequence = draws.open(nearby, test.looks, test.stops)
             while sequence.is_open:
                 shared.round()
             tally = sequence.tally

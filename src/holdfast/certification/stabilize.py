@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.bounds import Interval
 from holdfast.certification.question import Procedure, RunKeywords, asks, radii_asked
-from holdfast.certification.radius import RadiusCertificate, decide_in_order, make_radius_certificate
-from holdfast.certification.reference import Reference, check_proof
+from holdfast.certification.radius import RadiusCertificate, decide_in_order, expected_draws, make_radius_certificate
+from holdfast.certification.reference import Reference, check_proof, reference_masks
 from holdfast.certification.serialization import Value
 from holdfast.completions import completions_of
 from holdfast.errors import InvalidValueError
-from holdfast.plans import rate_test
+from holdfast.evaluation import Evaluator, Tally
+from holdfast.plans import RateTest, rate_test
 from holdfast.selection import rank
-from holdfast.types import Mask, MaskedModel
+from holdfast.types import Mask, MaskedModel, Masks
 from holdfast.validation import check_label, check_list, check_whole, shown
 from holdfast.words import (
     FIXED_BEFORE,
@@ -255,15 +257,16 @@ def stabilize(
         if radius is None:
             radii = [procedure.question.widest(~everything).radius]
         procedure.question.neighborhood_of(~everything, radii[0])  # what is wrong with it is said before any call
-        before, given = evaluator.n_calls, procedure.question.reference
+        calls_before, given = evaluator.n_calls, procedure.question.reference
         evaluator.expect(len(grid) * test.max_draws)
         trail: list[SizeStep] = []
         # Fixed-sequence testing: go on to fewer features while the answer is yes. All features shown,
         # there is nothing to reveal: stable without a draw.
-        for size in grid:
-            mask = np.zeros(len(ranking), dtype=bool)
-            mask[ranking[:size]] = True
-            mask.setflags(write=False)
+        selections, n_known = [_leading(ranking, size) for size in grid], 0
+        for size, mask in zip(grid, selections, strict=True):
+            if n_known == len(trail):
+                before = Tally(trail[-1].n_agreed, trail[-1].n_evaluated) if trail else Tally(1, 1)
+                n_known += _compute_ahead(selections[n_known:], radii[-1], test, evaluator, procedure, before)
             # One repeated row shows whether the model is deterministic; one per size would add nothing.
             checked = replace(procedure, check_determinism=procedure.check_determinism and len(trail) == 1)
             kept = Reference(evaluator, mask, checked)
@@ -286,5 +289,40 @@ def stabilize(
             ranking=tuple(int(feature) for feature in ranking),
             needs_consistent=consistent,
             method=str(getattr(attribution, "method", "the given scores")),
-            n_calls=evaluator.n_calls - before,
+            n_calls=evaluator.n_calls - calls_before,
         )
+
+
+def _leading(ranking: NDArray[np.intp], size: int) -> Mask:
+    """The first features of a ranking, Boolean (n_features,)."""
+    mask = np.zeros(len(ranking), dtype=bool)
+    mask[ranking[:size]] = True
+    mask.setflags(write=False)
+    return mask
+
+
+def _compute_ahead(
+    selections: Sequence[Mask], radius: int, test: RateTest, evaluator: Evaluator, procedure: Procedure, before: Tally
+) -> int:
+    """Compute what the tests of some selections take, if a call takes as long as that; of how many it was done.
+
+    As many draws are taken to agree as of those before. Selections after the first may never be tested: they take no
+    longer than the call that they save.
+    """
+    question = procedure.question
+    first = reference_masks(selections[0], question.n_completions)
+    is_countable = procedure.structure is not None and procedure.structure.countable is not None
+    ahead = None if is_countable else evaluator.ahead(first)
+    if ahead is None:
+        return 1
+    rows: list[Masks] = []
+    for selected in selections:
+        nearby, masks = question.neighborhood_of(selected, radius), [reference_masks(selected, question.n_completions)]
+        if not question.enumerates(nearby, test.fewest_for_yes):
+            masks.append(expected_draws(selected, nearby, test, procedure, before))
+        n_more = sum(map(len, rows[1:])) + sum(map(len, masks))
+        if rows and n_more > min(ahead.worth, ahead.room - len(rows[0])):
+            break
+        rows.append(np.concatenate(masks))
+    evaluator.compute_ahead(np.concatenate(rows))
+    return len(rows)

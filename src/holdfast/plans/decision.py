@@ -67,6 +67,10 @@ class RateTest:
             return True
         return False if n_failed >= self.no_at_least[j] else None
 
+    def stops(self, n_evaluated: int, n_agreed: int) -> bool:
+        """Whether it is decided at this look."""
+        return self.answer(n_evaluated, n_agreed) is not None
+
 
 def rate_test(min_rate: Any, confidence: Any, max_draws: int | None = None) -> RateTest:
     """A test of "the rate is at least ``min_rate``" that is cheap at rates of 1, near 1 and well below alike.
