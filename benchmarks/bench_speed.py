@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ def run() -> Iterator[Figure]:
         print("  LEFT OUT: MiniLM (HOLDFAST_ZOO names no zoo)")
     else:
         yield from _texts("MiniLM-L6", *_minilm(folder), n_masks=32)
+        yield from _packed(*_minilm(folder))
     yield from _patches()
     yield from _layouts()
 
@@ -55,6 +57,46 @@ def _texts(name: str, module: Any, tokenizer: Any, *, n_masks: int) -> Iterator[
         ratio, gap = _race(lambda m=masks, f=masking: f(m), lambda m=masks, f=removing: f(m))
         yield Figure(f"tokens left out vs not attended to, {name}, {length} tokens", ratio, "×", at_least=least)
         yield Figure(f"largest difference of logits, {name}, {length} tokens", gap, "", at_most=1e-4)
+
+
+def _packed(module: Any, tokenizer: Any) -> Iterator[Figure]:
+    """Rows packed into one sequence, without any filling, over rows of like length side by side."""
+    text = " ".join(f"word{i % 50}" for i in range(200))
+    for length in (40, 128):
+        model = mask_text(module, text, tokenizer=tokenizer, max_length=length)
+        masks = np.random.default_rng(0).random((128, model.n_features)) < KEPT
+        for most in (128, 512):
+            ratio, gap = _race(partial(_packed_scores, module, model, masks, most), partial(model, masks))
+            name = f"packed rows, MiniLM-L6, {length} tokens, {most} in a sequence"
+            yield Figure(f"{name}: times as long as rows of like length", ratio, "×")
+            yield Figure(f"{name}: largest difference of logits", gap, "", at_most=1e-4)
+
+
+def _packed_scores(module: Any, model: Any, masks: np.ndarray, most: int) -> np.ndarray:
+    """Logits of masks, so many rows in a sequence as have ``most`` tokens; every token attends to its own row alone.
+
+    All tokens of a sequence are compared with each other: the kernels that leave that out need a GPU.
+    """
+    import torch
+
+    rows, places = model.tokens.shown(masks).nonzero(as_tuple=True)
+    lengths = rows.bincount()
+    starts, scores, first = lengths.cumsum(dim=0) - lengths, [], 0
+    while first < len(masks):
+        last = max(first + 1, int((starts + lengths <= starts[first] + most).sum()))
+        part = slice(int(starts[first]), int((starts + lengths)[last - 1]))
+        is_other = rows[part, None] != rows[None, part]
+        attention = torch.zeros(is_other.shape).masked_fill(is_other, torch.finfo(torch.float32).min)
+        with torch.inference_mode():
+            encoded = module.bert(
+                input_ids=model.tokens.fields["input_ids"][places[part]][None],
+                position_ids=places[part][None],
+                attention_mask=attention[None, None],
+            )
+            tokens = encoded.last_hidden_state[0, starts[first:last] - starts[first]]  # the first of each row
+            scores.append(module.classifier(torch.tanh(module.bert.pooler.dense(tokens))))
+        first = last
+    return np.asarray(torch.cat(scores))
 
 
 def _patches() -> Iterator[Figure]:
