@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
-import os
 import pickle
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -28,13 +29,19 @@ from holdfast import certify
 from holdfast.errors import HoldfastError
 from holdfast.masking.image import folding
 from holdfast.masking.image.mask_image import mask_image
-from holdfast.masking.torch import fingerprint_live
+from holdfast.masking.torch import fingerprint_live, notes_of
 from tests.helpers.tiny_models import save_resnet
 
 torch.set_num_threads(1)
 
 SIZE, N_FEATURES = 12, 9
 CLOSE = 1e-5
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_images_are_folded_too() -> Iterator[None]:
+    with patch.object(folding, "_LEAST_NUMBERS", 0), patch.object(folding, "_LEAST_ROWS", 1):
+        yield
 
 
 def lively(module: nn.Module, seed: int = 0) -> Any:
@@ -140,7 +147,7 @@ def test_folded_scores_are_the_plain_ones(seed: int, eps: float, n_rows: int) ->
     module = lively(nn.Sequential(Block().conv, nn.BatchNorm2d(6, eps=eps), nn.ReLU(inplace=True), nn.Flatten()), seed)
     model, masks = bind(module), some_masks(n_rows, seed)
     scores, wanted = model(masks), plain_scores(module, model, masks)
-    assert len(model._folding._pairs) == 1
+    assert any(isinstance(note, folding.Folding) and len(note._pairs) == 1 for note in notes_of(module).values())
     np.testing.assert_allclose(scores, wanted, rtol=0, atol=CLOSE * np.abs(wanted).max())
 
 
@@ -152,6 +159,18 @@ def test_with_large_weights_and_few_images_nothing_is_folded(normalized: list[An
         normalized.clear()
         model(some_masks(n_rows))
         assert (normalized == []) is folds
+
+
+def test_where_twins_take_as_long_as_they_save_nothing_is_folded(normalized: list[Any]) -> None:
+    module = lively(Block())
+    model = bind(module)
+    model(some_masks())
+    for limit, most in (("_LEAST_NUMBERS", 8 * 3 * SIZE**2), ("_LEAST_ROWS", 8)):
+        with patch.object(folding, limit, most):
+            for n_rows, folds in ((7, False), (8, True)):
+                normalized.clear()
+                model(some_masks(n_rows))
+                assert (normalized == []) is folds
 
 
 # -- where it is not ---------------------------------------------------------------------------------------
@@ -490,16 +509,17 @@ def test_a_module_that_took_another_way_is_called_once_from_then_on() -> None:
     model = bind(module, batch_size=8)
     for _ in range(2):
         model(some_masks())
-    assert n_calls == [2, 2, 8, 8], "two passes of noise, once"
+    assert n_calls == [4, 2, 4, 8, 8], "ten rows, once"
     module.between_later = used_twice
     for _ in range(2):
         model(some_masks())
-    assert n_calls[4:] == [8, 8, 8]
+    assert n_calls[5:] == [8, 8, 8]
 
 
 def test_a_folding_that_gives_other_scores_is_not_taken(monkeypatch: pytest.MonkeyPatch, normalized: list[Any]) -> None:
-    right = folding._Waiting.taken_by
-    monkeypatch.setattr(folding._Waiting, "taken_by", lambda waiting, norm: right(waiting, norm) * 1.01)
+    right = folding._fold
+    bent = lambda pairs: {conv: (norm, scale * 1.01, shift) for conv, (norm, scale, shift) in right(pairs).items()}  # noqa: E731
+    monkeypatch.setattr(folding, "_fold", bent)
     module = lively(Block())
     check_scores(module, bind(module), normalized, folds=False)
 
@@ -529,6 +549,341 @@ def test_a_way_that_depends_on_the_images_is_followed() -> None:
         masks = np.random.default_rng(0).random((8, N_FEATURES)) < share
         wanted = plain_scores(module, model, masks)
         np.testing.assert_allclose(model(masks), wanted, rtol=0, atol=CLOSE * np.abs(wanted).max())
+
+
+# -- what would go unseen if it were not looked for ----------------------------------------------------------
+
+
+def swallowing(use: Callable[[Any], Any]) -> Any:
+    """A way that does something with what a convolution computed, and takes no notice of errors."""
+
+    def way(block: Any, images: Any) -> Any:
+        maps, used = block.conv(images), 0.0
+        with contextlib.suppress(Exception):
+            used = use(maps)
+        return block.norm(maps) + used
+
+    return way
+
+
+USES: dict[str, Callable[[Any], Any]] = {
+    "mean": lambda maps: float(maps.mean()),
+    "operator": lambda maps: float((maps * 2).max()),
+    "operator from the right": lambda maps: float((1 - maps).max()),
+    "function": lambda maps: float(torch.relu(maps).max()),
+    "list of tensors": lambda maps: float(torch.cat([maps, maps]).max()),
+    "in place": lambda maps: maps.clamp_(-0.5, 0.5) and 0.0,
+    "numpy": lambda maps: float(np.asarray(maps).max()),
+    "type": lambda maps: float(isinstance(maps, torch.Tensor)),
+    "is_tensor": lambda maps: float(torch.is_tensor(maps)),
+    "length": lambda maps: float(len(maps)),
+    "item": lambda maps: float(maps[0].max()),
+    "truth": lambda maps: float(bool(maps is not None and maps.any())),
+    "comparison": lambda maps: float((maps == maps).all()),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("from_the_start", [True, False])
+def test_a_use_whose_error_is_swallowed_is_seen_all_the_same(use: str, from_the_start: bool) -> None:
+    way = swallowing(USES[use])
+    module = lively(Block(way if from_the_start else None))
+    model, masks = bind(module), some_masks()
+    if not from_the_start:
+        model(masks)
+        module.between = way
+    wanted = plain_scores(module, model, masks)
+    for _ in range(2):
+        np.testing.assert_allclose(model(masks), wanted, rtol=0, atol=CLOSE * np.abs(wanted).max())
+
+
+class Stem(nn.Module):
+    """A convolution inside a part, whose normalisation is outside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.norm = nn.Sequential(nn.Conv2d(3, 6, 3)), nn.BatchNorm2d(6)
+
+    def forward(self, images: Any) -> Any:
+        return self.norm(self.stem(images)).relu().mean(dim=(2, 3))
+
+
+def test_what_looks_at_the_part_around_a_convolution_sees_what_it_computed(normalized: list[Any]) -> None:
+    module = lively(Stem())
+    model = bind(module)
+    check_scores(module, model, normalized, folds=True)
+    ablation = torch.tensor([0.0, 1, 1, 1, 1, 1]).view(1, -1, 1, 1)
+
+    def ablate(_part: Any, _inputs: Any, output: Any) -> Any:
+        return output * ablation if isinstance(output, torch.Tensor) else None
+
+    handle = module.stem.register_forward_hook(ablate)
+    check_scores(module, model, normalized, folds=False)
+    handle.remove()
+    check_scores(module, model, normalized, folds=True)
+
+
+def test_what_looks_at_the_whole_module_sees_images_and_scores(normalized: list[Any]) -> None:
+    module, seen = lively(Block()), list[Any]()
+    model = bind(module)
+    module.register_forward_hook(lambda _part, inputs, output: seen.append((inputs[0].clone(), output.clone())))
+    check_scores(module, model, normalized, folds=True)
+    torch.testing.assert_close(seen[-2][1], seen[-1][1])
+
+
+def by_class(block: Any, images: Any) -> Any:
+    maps = block.norm(block.conv(images))
+    return maps * 2 if type(block.conv) is nn.Conv2d else maps
+
+
+def film(block: Any, images: Any) -> Any:
+    """Numbers of the normalisation that depend on the images, written past torch's count of changes."""
+    maps = block.conv(images)
+    block.norm.bias.data.copy_(images.mean(dim=(0, 2, 3)).repeat(2) * 10)
+    return block.norm(maps)
+
+
+def counted_film(block: Any, images: Any) -> Any:
+    maps = block.conv(images)
+    block.norm.bias.copy_(images.mean(dim=(0, 2, 3)).repeat(2) * 10)
+    return block.norm(maps)
+
+
+def trained_by_size(block: Any, images: Any) -> Any:
+    maps = block.conv(images)
+    block.norm.train(len(images) > 4)
+    block.norm.momentum = 0.0
+    return block.norm(maps)
+
+
+def with_new_numbers(block: Any, images: Any) -> Any:
+    maps = block.conv(images)
+    block.norm.running_mean = block.norm.running_mean + 1
+    scores = block.norm(maps)
+    block.norm.running_mean = block.norm.running_mean - 1
+    return scores
+
+
+@pytest.mark.parametrize("way", [by_class, film, counted_film, trained_by_size, with_new_numbers])
+def test_ways_that_change_what_is_folded_are_followed(way: Any) -> None:
+    module = lively(Block(way))
+    model = bind(module)
+    for seed in range(3):
+        masks = some_masks(seed=seed)
+        wanted = plain_scores(module, model, masks)
+        np.testing.assert_allclose(model(masks), wanted, rtol=0, atol=CLOSE * np.abs(wanted).max())
+        module.norm.eval()
+
+
+def test_large_layers_are_looked_at_before_they_are_folded() -> None:
+    """They are folded only in large batches, and were never compared in small ones."""
+
+    class Large(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.pool, self.conv, self.norm = nn.AdaptiveAvgPool2d(2), nn.Conv2d(3, 64, 2), nn.BatchNorm2d(64)
+
+        def forward(self, images: Any) -> Any:
+            maps = self.conv(self.pool(images))
+            with contextlib.suppress(Exception):
+                maps.clamp_(-1, 1)
+            return self.norm(maps).flatten(1)
+
+    module = lively(Large())
+    model, masks = bind(module, batch_size=256), some_masks(200)
+    wanted = plain_scores(module, model, masks)
+    np.testing.assert_allclose(model(masks), wanted, rtol=0, atol=CLOSE * np.abs(wanted).max())
+
+
+def test_what_was_found_out_in_mixed_precision_is_another_matter(normalized: list[Any]) -> None:
+    module = lively(Block(swallowing(lambda maps: maps.clamp_(-1, 1) and 0.0)))
+    bind(module, autocast="bf16")(some_masks())
+    check_scores(module, bind(module), normalized, folds=False)
+
+
+def patched(owner: Any, name: str, change: Callable[[Any], Any]) -> Any:
+    """Another method in place of one of torch, whose output it changes."""
+    usual = getattr(owner, name)
+    return patch.object(owner, name, lambda *values, **fields: change(usual(*values, **fields)))
+
+
+class Doubling(torch.overrides.TorchFunctionMode):
+    def __torch_function__(self, function: Any, _types: Any, values: Any = (), fields: Any = None) -> Any:
+        output = function(*values, **(fields or {}))
+        return output * 2 if function is functional.batch_norm else output
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda: patched(nn.BatchNorm2d, "forward", lambda output: output * 2),
+        lambda: patched(nn.Conv2d, "_conv_forward", lambda output: output * 2),
+        Doubling,
+    ],
+    ids=["normalisations", "convolutions", "functions"],
+)
+def test_what_somebody_makes_of_torch_is_followed(change: Any, normalized: list[Any]) -> None:
+    module = lively(Block())
+    model, masks = bind(module), some_masks()
+    check_scores(module, model, normalized, folds=True)
+    before = model(masks)
+    with change():
+        wanted = plain_scores(module, model, masks)
+        np.testing.assert_allclose(model(masks), wanted, rtol=0, atol=CLOSE * np.abs(wanted).max())
+    assert np.abs(before - wanted).max() > 1000 * CLOSE
+
+
+def test_numbers_that_compute_in_their_own_way_do_so(normalized: list[Any]) -> None:
+    class Negated(nn.Parameter):
+        @classmethod
+        def __torch_function__(cls, function: Any, types: Any, values: Any = (), fields: Any = None) -> Any:
+            with torch._C.DisableTorchFunctionSubclass():
+                output = function(*values, **(fields or {}))
+                return -output if function is torch.conv2d else output
+
+    module = lively(Block())
+    model = bind(module)
+    check_scores(module, model, normalized, folds=True)
+    module.conv.weight = Negated(module.conv.weight.data)
+    check_scores(module, model, normalized, folds=False)
+
+
+def test_numbers_that_do_not_fit_are_refused_as_ever() -> None:
+    module = lively(Block())
+    model = bind(module)
+    model(some_masks())
+    module.norm.running_mean = torch.zeros(1)
+    with pytest.raises(RuntimeError, match="running_mean should contain"):
+        model(some_masks())
+    module.norm.running_mean = torch.zeros(6)
+    model(some_masks())
+    module.norm.running_mean.data = torch.zeros(1)
+    with pytest.raises(RuntimeError, match="running_mean should contain"):
+        model(some_masks())
+
+
+def test_an_error_that_has_nothing_to_do_with_folding_is_raised_at_once() -> None:
+    n_calls = 0
+
+    def failing(block: Any, images: Any) -> Any:
+        nonlocal n_calls
+        n_calls += 1
+        maps = block.norm(block.conv(images))
+        if block.fails:
+            raise RuntimeError("interrupted from outside")
+        return maps
+
+    module = lively(Block(failing))
+    module.fails = False
+    model = bind(module)
+    model(some_masks())
+    module.fails, n_calls = True, 0
+    with pytest.raises(RuntimeError, match="interrupted from outside"):
+        model(some_masks())
+    assert n_calls == 1
+
+
+def test_attributes_that_cannot_be_read_are_not() -> None:
+    class Unready:
+        def __getattr__(self, name: str) -> Any:
+            raise RuntimeError("not configured yet")
+
+    module = lively(Block())
+    type(module).settings = Unready()
+    try:
+        model = bind(module)
+        np.testing.assert_allclose(model(some_masks()), plain_scores(module, model, some_masks()), rtol=0, atol=1e-3)
+    finally:
+        del type(module).settings
+
+
+# -- what the module keeps -----------------------------------------------------------------------------------
+
+
+def test_what_a_module_writes_into_its_attributes_stays(normalized: list[Any]) -> None:
+    def writing(block: Any, images: Any) -> Any:
+        block.n_calls += 1
+        block.seen = {"shape": images.shape}
+        vars(block)["itself"], block.bound = block, block.extra_repr
+        if block.late is None:
+            block.late = nn.Linear(6, 6)  # made at the first call
+            block.register_buffer("mark", torch.ones(1))
+        if hasattr(block, "passing"):
+            del block.passing
+        return block.norm(block.conv(images))
+
+    module = lively(Block(writing))
+    module.n_calls, module.late, module.passing = 0, None, 1
+    model = bind(module)
+    model(some_masks())
+    late, n_calls = module.late, module.n_calls
+    normalized.clear()
+    model(some_masks(5))
+    assert normalized == [], "folded"
+    assert module.n_calls == n_calls + 1
+    assert isinstance(late, nn.Linear)
+    assert module.late is late
+    assert module.seen["shape"][0] == 5
+    assert module.itself is module
+    assert not hasattr(module, "passing")
+    assert "mark" in dict(module.named_buffers())
+    assert getattr(module, "bound", module.extra_repr).__self__ is module
+
+
+def test_a_method_that_is_replaced_for_a_while_is_that_of_the_module_afterwards() -> None:
+    def recording(block: Any, images: Any) -> Any:
+        usual, seen = block.norm.forward, list[Any]()
+        block.norm.forward = lambda maps: seen.append(usual(maps)) or seen[-1]
+        maps = block.norm(block.conv(images))
+        block.norm.forward = usual
+        return maps + seen[0]
+
+    module = lively(Block(recording))
+    model = bind(module)
+    wanted = plain_scores(module, model, some_masks())
+    del module.norm.forward
+    for _ in range(3):
+        np.testing.assert_allclose(model(some_masks()), wanted, rtol=0, atol=CLOSE * np.abs(wanted).max())
+        assert type(getattr(module.norm.forward, "__self__", None)) is nn.BatchNorm2d
+
+
+def test_a_state_that_begins_with_the_first_images_is_a_real_one(normalized: list[Any]) -> None:
+    """Only images of the user's and what hides them are ever computed, never noise: here its logarithm is NaN."""
+
+    class Scaled(Block):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("scale", torch.zeros(()))
+
+        def forward(self, images: Any) -> Any:
+            if not self.scale:
+                self.scale.copy_(images.log1p().mean())
+            return super().forward(images / self.scale)
+
+    module = lively(Scaled())
+    module.scale.zero_()
+    check_scores(module, bind(module), normalized, folds=True)
+
+
+def test_classes_that_clean_up_or_keep_their_state_elsewhere_have_no_twins(normalized: list[Any]) -> None:
+    ended: list[int] = []
+
+    class Cleaning(Block):
+        def __del__(self) -> None:
+            ended.append(1)
+
+    class Slotted(Block):
+        __slots__ = ("share",)
+
+        def forward(self, images: Any) -> Any:
+            return super().forward(images) * self.share
+
+    modules = [lively(Cleaning()), lively(Slotted())]
+    for module in modules:
+        if isinstance(module, Slotted):
+            object.__setattr__(module, "share", 2.0)
+        check_scores(module, bind(module), normalized, folds=False)
+    assert ended == []
 
 
 # -- what others see meanwhile -----------------------------------------------------------------------------
@@ -562,11 +917,8 @@ def test_other_threads_use_copy_and_pickle_the_module_as_it_is(normalized: list[
         assert fingerprint_live(copy.deepcopy(module)) == fingerprint
         assert fingerprint_live(module) == fingerprint
         assert repr(module) == text
-        with folding._CHANGING:  # as if another thread were just changing a class
-            child = os.fork()
-            if not child:  # where no other thread is
-                os._exit(0 if type(module.conv) is nn.Conv2d and folding._CHANGING.acquire(timeout=1) else 1)
-        assert os.waitpid(child, 0)[1] == 0
+        assert [type(part) for part in module.modules()] == [Block, nn.Conv2d, nn.BatchNorm2d, nn.Linear]
+        assert "conv2d" in torch.fx.symbolic_trace(module.conv).code
         copies = [copy.deepcopy(module.conv), pickle.loads(pickle.dumps(module.conv)), copy.copy(module.norm)]
     finally:
         over.set()
@@ -598,8 +950,8 @@ def test_threads_may_share_a_module_and_its_parts() -> None:
 def test_a_part_whose_class_was_changed_meanwhile_keeps_it() -> None:
     def changing(block: Any, images: Any) -> Any:
         maps = block.norm(block.conv(images))
-        if block.changes and not parametrize.is_parametrized(block.conv):
-            parametrizations.weight_norm(block.conv)
+        if module.changes and not parametrize.is_parametrized(module.conv):
+            parametrizations.weight_norm(module.conv)
         return maps
 
     module = lively(Block(changing))

@@ -17,11 +17,20 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidValueError, ModelError
 from holdfast.fingerprints import function_key
-from holdfast.masking.image.folding import Folding, find_folding
+from holdfast.masking.image.folding import folded_scores
 from holdfast.masking.image.patches import PatchDrop, bind_patches, patch_grid, score_shown_patches
 from holdfast.masking.image.pixels import Groups, Pixels
 from holdfast.masking.onnx import ImageSession
-from holdfast.masking.speed import BatchProbe, Runner, batch_probe, call_meter, first_images, layout_probe, work_clock
+from holdfast.masking.speed import (
+    Acceleration,
+    BatchProbe,
+    Runner,
+    batch_probe,
+    call_meter,
+    first_images,
+    layout_probe,
+    work_clock,
+)
 from holdfast.masking.torch import (
     Network,
     attention_weights,
@@ -265,23 +274,23 @@ class ModuleImageModel(ImageModel):
         """A batch in the fastest layout; where a batch size is given, in one that does not depend on the clock."""
         if self.runner.acceleration.backend is not None:  # compilers choose layouts themselves
             return run(False)
-        run = partial(self._folding.run, run)
         probe = layout_probe(self.module, self.batches.image)
         return np.asarray((probe.run if self.finds_batch_size else probe.run_untimed)(n_rows, run))
 
-    @property
-    def _folding(self) -> Folding:
-        if self.runner.acceleration.backend is not None:  # which folds by itself
-            return Folding()
-        return find_folding(self.module, self.batches.image, self._scores_of)
-
     def _scores_now(self, batch: Any) -> Outputs:
         """Scores of a batch that is overwritten by the next one; a module may return a view of it."""
-        return to_numpy(self._scores_of(batch)).copy()
+        if self.runner.acceleration != Acceleration():  # compilers fold by themselves
+            return to_numpy(self._scores_of(batch)).copy()
+        pictures = {"image": self.batches.image, "baseline": self.batches.baseline}
+        return to_numpy(folded_scores(self._scores_by, self.module, batch, **pictures)).copy()
+
+    def _scores_by(self, module: Any, batch: Any) -> Any:
+        """Scores of a batch by the module, or by its twin."""
+        return self._scores_of(batch, Runner(module, self.runner.acceleration) if module is not self.module else None)
 
     def score_images(self, images: Pixels) -> Outputs:
         with self._evaluating():
-            return self._folding.run(self._scores_now, self.batches.tensor(images.transpose(0, 3, 1, 2)))
+            return self._scores_now(self.batches.tensor(images.transpose(0, 3, 1, 2)))
 
     def _evaluating(self, *, gradients: bool = False) -> AbstractContextManager[None]:
         """Evaluation mode; torch's generators stay as they were, whatever the module draws."""
