@@ -440,6 +440,12 @@ def unregister_weights(block: Any) -> None:
     block.conv.weight = weights
 
 
+def unregister_scale(block: Any) -> None:
+    scale = -block.norm.weight.detach()
+    del block.norm.weight
+    block.norm.weight = scale
+
+
 def pad_otherwise(block: Any) -> None:
     block.conv.padding_mode = "circular"
 
@@ -479,6 +485,7 @@ def another_way(way: Any) -> Any:
         remove_statistics,
         remove_scale,
         unregister_weights,
+        unregister_scale,
         pad_otherwise,
         convolve_otherwise,
         train_always,
@@ -845,6 +852,21 @@ def test_a_method_that_is_replaced_for_a_while_is_that_of_the_module_afterwards(
     for _ in range(3):
         np.testing.assert_allclose(model(some_masks()), wanted, rtol=0, atol=CLOSE * np.abs(wanted).max())
         assert type(getattr(module.norm.forward, "__self__", None)) is nn.BatchNorm2d
+
+
+def test_a_part_that_was_kept_computes_as_ever_after_its_call() -> None:
+    def keeping(block: Any, images: Any) -> Any:
+        kept.append(block.conv)
+        return block.norm(block.conv(images))
+
+    kept: list[Any] = []
+    module = lively(Block(keeping))
+    model = bind(module)
+    model(some_masks())
+    model(some_masks())
+    images = torch.ones(1, 3, 4, 4)
+    for conv in kept:
+        torch.testing.assert_close(conv(images), module.conv(images))
 
 
 def test_a_state_that_begins_with_the_first_images_is_a_real_one(normalized: list[Any]) -> None:

@@ -135,9 +135,8 @@ class Pair(NamedTuple):
 
 
 def _numbers_of(conv: Any, norm: Any) -> tuple[Any, ...]:
-    own, learnt, seen = conv._parameters, norm._parameters, norm._buffers
-    of_norm = learnt["weight"], learnt["bias"], seen["running_mean"], seen["running_var"]
-    return own.get("weight"), own.get("bias"), *of_norm
+    own, learnt, seen = conv._parameters.get, norm._parameters.get, norm._buffers.get
+    return own("weight"), own("bias"), learnt("weight"), learnt("bias"), seen("running_mean"), seen("running_var")
 
 
 def _are_plain(numbers: tuple[Any, ...]) -> bool:
@@ -175,6 +174,9 @@ class WatchedPass:
             self.pairs[conv] = norm
         return type(norm).forward(norm, images)
 
+    def end(self) -> None:
+        self._made = {}
+
     def is_right(self, *, has_failed: bool) -> bool:
         return not has_failed
 
@@ -189,11 +191,11 @@ class FoldedPass:
         self._versions, self._folded = _versions(pairs), _fold(pairs)
 
     def convolve(self, conv: Any, images: Any) -> Any:
-        torch, weights = import_torch(), conv._parameters["weight"]
+        torch, weights = import_torch(), conv.weight
+        norm, scale, shift = self._folded.get(id(conv), (None, None, None))
         is_costly = images.numel() < weights.numel() and not self._folds_all  # it would take longer than to normalise
-        if is_costly or torch.is_autocast_enabled("cpu"):
+        if norm is None or is_costly or torch.is_autocast_enabled("cpu"):
             return type(conv).forward(conv, images)
-        norm, scale, shift = self._folded[id(conv)]
         steps = conv.stride, conv.padding, conv.dilation, conv.groups
         output, waiting = torch.conv2d(images, weights * scale, shift, *steps), _kinds().waiting(self)
         self._waiting[id(waiting)] = norm, output
@@ -209,6 +211,10 @@ class FoldedPass:
             raise TypeError("what a folded convolution computed came to another normalisation")
         self._n_taken += 1
         return output
+
+    def end(self) -> None:
+        """From now on compute as ever: somebody may have kept a twin."""
+        self._folded = {}
 
     def is_right(self, *, has_failed: bool) -> bool:
         """Whether nobody but its normalisation had what a convolution computed, of numbers that stayed as they were.
@@ -269,6 +275,7 @@ class _Twins:
                 raise
             return None
         finally:
+            self._here.end()
             self._hand_back()
         return scores if self._here.is_right(has_failed=False) else None
 
