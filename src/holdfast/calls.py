@@ -81,7 +81,7 @@ class ModelCalls:
         self.model: MaskedModel = model if is_free else _without_probes(model)
         self.probe = getattr(model, "batch_probe", None) if is_free else None
         self.meter: CallMeter | None = getattr(model, "call_meter", None) if is_free else None
-        self.deadline, self._price = deadline, price
+        self.deadline, self.given_price, self.given_size = deadline, price, batch_size
         # A protocol takes long to check: nearly always one of its names tells.
         self.deciding = model if hasattr(model, "keeps_top_class") and isinstance(model, Deciding) else None
         self.answering = model if hasattr(model, "sample") and isinstance(model, Answering) else None
@@ -89,7 +89,7 @@ class ModelCalls:
     @property
     def price(self) -> CallPrice | None:
         """What a call takes: as given, or as measured; None if neither is known."""
-        return self.meter.price if self._price is None and self.meter is not None else self._price
+        return self.meter.price if self.given_price is None and self.meter is not None else self.given_price
 
     def next_size(self, n_rows: int) -> int:
         """Most rows of the next call, where so many wait."""

@@ -97,7 +97,11 @@ def by_rows(model: MaskedModel) -> MaskedModel:
     if not isinstance(model, Evaluator):
         return CompletedModel(inner)
     if model.by_rows is None:
-        model.by_rows = Evaluator(by_rows(model.model), timeout=model.deadline.seconds)
+        calls, inner = model.calls, by_rows(model.model)
+        options: dict[str, Any] = {}
+        if not isinstance(inner, Evaluator):  # which has its own
+            options = {"timeout": model.deadline.seconds, "price": calls.given_price}
+        model.by_rows = Evaluator(inner, batch_size=calls.given_size, **options)
     model.by_rows.progress, model.by_rows.is_silent = model.progress, model.is_silent
     return model.by_rows
 

@@ -113,6 +113,10 @@ class Evaluator:
     ) -> None:
         if price is not None and not hasattr(price, "rows_per_call"):
             raise InvalidTypeError(argument="price", must="be a CallPrice, or None", got=shown(price))
+        for name, value in {"price": price, "timeout": timeout}.items():
+            if value is not None and isinstance(model, Evaluator):
+                must = "be given to the evaluator inside, which calls the model"
+                raise InvalidValueError(argument=name, must=must, got=shown(value))
         deadline, n_features = Deadline(check_seconds(timeout)), getattr(model, "n_features", None)
         if not callable(model) or n_features is None:
             must = "be a MaskedModel (`n_features` and a call on masks)"
@@ -438,7 +442,8 @@ class Evaluator:
         below = self.model
         if not isinstance(below, Evaluator):
             rows = np.concatenate([batch, again]) if len(again) else batch
-            return self.calls.ask(rows, draws, self.memory.shape)
+            shape = self.rows_ahead.shape if self.memory.shape is None else self.memory.shape
+            return self.calls.ask(rows, draws, shape)
         if below._next_draw is None and len(batch):
             return below._remembered(batch, again, draws)
         parts = [below(batch)] if len(batch) else []

@@ -23,6 +23,7 @@ import numpy as np
 from holdfast.calls import HOST, is_out_of_memory
 from holdfast.errors import ModelError
 from holdfast.evaluation import Evaluator
+from holdfast.outputs import answers_of
 from holdfast.types import Deciding, MaskedModel, Masks
 
 _Result = TypeVar("_Result")
@@ -208,7 +209,7 @@ class _RowRequest:
     def __init__(self, model: MaskedModel, masks: Masks, batch_size: int, probe: Any) -> None:
         self.model, self.probe, self._masks, self._batch_size = model, probe, masks, batch_size
         self.error: Exception | None = None
-        self.seconds, self._n_known = 0.0, 0
+        self.seconds, self.n_known = 0.0, 0
         self._parts: list[Any] = []
 
     @cached_property
@@ -216,6 +217,7 @@ class _RowRequest:
         """What requests have in common that can be computed together; one that goes alone has its own."""
         try:
             key = getattr(self.model, "join_key", None)
+            hash(key)
         except Exception:  # whatever it is, the model says it again when it is asked
             key = None
         return object() if key is None else key
@@ -227,7 +229,7 @@ class _RowRequest:
 
     @property
     def n_left(self) -> int:
-        return 0 if self.error is not None else len(self._masks) - self._n_known
+        return 0 if self.error is not None else len(self._masks) - self.n_known
 
     def answer(self) -> Any:
         """What the model said, or raised."""
@@ -239,17 +241,19 @@ class _RowRequest:
                 del error
         if len(self._parts) == 1:
             return self._parts[0]
-        parts = [np.asarray(part) for part in self._parts]
+        if all(isinstance(part, list) for part in self._parts):
+            return [answer for part in self._parts for answer in part]
+        parts = [answers_of(part) for part in self._parts]
         if len({part.shape[1:] for part in parts}) > 1:
             raise ModelError("The model must return the same number of classes every time.")
         return np.concatenate(parts)
 
     def next_masks(self, n: int) -> Masks:
-        return self._masks[self._n_known : self._n_known + n]
+        return self._masks[self.n_known : self.n_known + n]
 
     def keep(self, outputs: Any, n: int, seconds: float) -> None:
         self._parts.append(outputs)
-        self._n_known += n
+        self.n_known += n
         self.seconds += seconds
 
 
@@ -259,7 +263,7 @@ class _SharedBatches:
     def __init__(self) -> None:
         self._limits: dict[Hashable, int] = {}
         self._n_calls: Counter[Hashable] = Counter()
-        self._apart: set[Hashable] = set()
+        self._apart: Counter[Hashable] = Counter()  # and for how many calls
 
     def answer(self, questions: Sequence[_OpenQuestion[_Result]]) -> list[_OpenQuestion[_Result]]:
         """Compute some rows; gives the questions that have their answer."""
@@ -267,7 +271,7 @@ class _SharedBatches:
         groups: dict[Hashable, list[_RowRequest]] = {}
         for request in requests:
             key = request.key
-            groups.setdefault(request if key in self._apart else key, []).append(request)
+            groups.setdefault(request if self._apart[key] > 0 else key, []).append(request)
         is_full = {key: _n_rows(group) >= self._size(key, group) for key, group in groups.items()}
         largest = max(groups, key=lambda key: _n_rows(groups[key]))
         for key, group in groups.items():
@@ -300,20 +304,27 @@ class _SharedBatches:
             if len(parts) == 1:
                 outputs = [model(masks)]
             else:
-                outputs = model.score_jointly([(request.model, masks) for request, masks in parts])
+                answers = model.score_jointly([(request.model, masks) for request, masks in parts])
+                if [len(answer) for answer in answers] == [len(masks) for _, masks in parts]:
+                    outputs = answers
+                else:
+                    self._apart[key] = _CALLS_PER_TRY
         except Exception as error:
-            if is_out_of_memory(error):  # of which the error would keep what the model had made
+            ran_out = is_out_of_memory(error)
+            if ran_out:  # of which the error would keep what the model had made
                 clear_frames(error.__traceback__)
-            if len(parts) == 1:  # which is that question's; where memory ran out, it asks for less
-                first.error = error
-            elif is_out_of_memory(error):
+            if ran_out and n_rows > 1 and (len(parts) > 1 or first.n_known):
                 self._limits[key], self._n_calls[key] = n_rows // 2, 0
+            elif len(parts) == 1:  # which is that question's; where memory ran out, it asks for less
+                first.error = error
             else:  # of one of them alone, or of their being together
-                self._apart.add(key)
+                self._apart[key] = _CALLS_PER_TRY
         if outputs is None:
-            for part in parts if len(parts) > 1 and key in self._apart else ():
+            for part in parts if len(parts) > 1 and self._apart[key] > 0 else ():
                 self._call(part[0], [part])
             return
+        if len(parts) == 1 and self._apart[first.key] > 0:
+            self._apart[first.key] -= 1
         seconds = time.perf_counter() - start
         if n_rows >= self._limits.get(key, n_rows + 1):
             self._n_calls[key] += 1

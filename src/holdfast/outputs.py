@@ -233,6 +233,11 @@ class RowsAhead:
         self.rows: dict[bytes, tuple[Outputs, int]] = {}
         self.n_unused, self.has_failed = 0, False
 
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Shape of one output, or None if there is none."""
+        return next((outputs.shape[1:] for outputs, _ in self.rows.values()), None)
+
     def add(self, keys: list[bytes], outputs: Outputs) -> None:
         """Keep what a call took along."""
         self.rows.update((key, (outputs, row)) for row, key in enumerate(keys))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy.special import gammaln, xlogy
 from scipy.stats import binomtest
 
-from holdfast import Comparison, Evaluator, Interval, compare, lookup_table, mask_function
+from holdfast import Comparison, Evaluator, Interval, compare, lookup_table, mask_function, smooth
 from holdfast.bounds import clopper_pearson
 from holdfast.certification import Difference
 from holdfast.errors import InvalidTypeError, InvalidValueError
@@ -423,3 +423,13 @@ def test_names_are_kept_in_the_order_given() -> None:
     found = compare(model, {"z": bits("1000"), "a": bits("0100"), "m": bits("0011")}, [2], rng=0)
     assert found.names == ("z", "a", "m")
     assert [one.first + one.second for one in found] == ["za", "zm", "am"]
+
+
+def test_repeated_rows_of_smoothed_models_are_counted_alike_for_all_explanations() -> None:
+    table = score_table(12, seed=3)
+    pair = {"a": np.arange(12) < 3, "b": np.arange(12) >= 9}
+    for batch_size in (None, 1, 2, 50):
+        smoothed = smooth(table, 0.5, 6, rng=1)
+        curves = compare(smoothed, pair, [3], plan="exact", batch_size=batch_size, rng=0).curves
+        assert len({curve.certificates[0].n_repeated for curve in curves}) == 1
+        assert curves[0].certificates[0].n_repeated > 0

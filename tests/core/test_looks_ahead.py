@@ -13,7 +13,7 @@ import pytest
 import holdfast as hf
 from holdfast.certification import reference, shared_draws
 from holdfast.certification.question import Procedure
-from holdfast.errors import HoldfastError, ModelError
+from holdfast.errors import HoldfastError, InvalidValueError, ModelError
 from holdfast.evaluation import Evaluator
 from holdfast.plans import cheapest_look, make_plan
 from holdfast.prices import BETWEEN_CALLS, CallMeter, CallPrice
@@ -150,6 +150,42 @@ def test_selections_that_are_tested_one_after_the_other_share_calls() -> None:
     assert len(plain.batches) >= 2 * 16, "a prediction and a look each"
     assert len(device.batches) <= 16 / 4 + 2
     assert sum(device.batches) <= sum(plain.batches) + 60
+
+
+@pytest.mark.parametrize("ask", [hf.certified_radius, hf.stabilize])
+def test_looks_for_which_there_is_no_room_are_not_drawn(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test of thousands of draws that ends after a few: what is drawn for it is about what fits into a call."""
+    drawn: list[int] = []
+    usual = shared_draws.SizeChain.sizes
+
+    def sizes(chain: Any, radius: int, start: int, stop: int) -> Any:
+        drawn.append(stop)
+        return usual(chain, radius, start, stop)
+
+    monkeypatch.setattr(shared_draws.SizeChain, "sizes", sizes)
+    evaluator = Evaluator(Device(n_features=300, keeps=lambda masks: np.ones(len(masks))), price=GPU, batch_size=64)
+    selected = np.arange(300) < 30 if ask is hf.certified_radius else -np.arange(300)
+    keywords = {"radii": range(1, 9)} if ask is hf.certified_radius else {"radius": 8, "sizes": range(200, 300, 20)}
+    ask(evaluator, selected, min_rate=0.99, rng=0, **keywords)
+    assert max(drawn) <= 8 * 300, "one yes takes hundreds of draws, and the test has 4,096"
+
+
+def test_a_number_of_classes_that_changes_between_rows_ahead_is_told_as_ever() -> None:
+    answers = iter([2, 3, 3])
+
+    def model(masks: Any) -> Any:
+        return np.ones((len(masks), next(answers)))
+
+    evaluator = Evaluator(hf.mask_function(model, n_features=40), price=HUGE, batch_size=17)
+    with pytest.raises(ModelError, match="same number of classes every time"):
+        hf.certify(evaluator, np.arange(40) < 10, radius=9, rng=0)
+
+
+@pytest.mark.parametrize("options", [{"price": GPU}, {"timeout": 1.0}])
+def test_what_belongs_to_the_calls_is_refused_where_none_are_made(options: dict[str, Any]) -> None:
+    inner = Evaluator(Device())
+    with pytest.raises(InvalidValueError, match="must be given to the evaluator inside, which calls the model"):
+        Evaluator(inner, **options)
 
 
 def every_look(looks: Sequence[int], stops: Any, n_evaluated: int, n_agreed: int) -> list[int]:

@@ -255,11 +255,13 @@ def make_radius_certificate(
     )
 
 
-def expected_draws(selected: Mask, nearby: Neighborhood, test: RateTest, procedure: Procedure, before: Tally) -> Masks:
-    """The masks that a test at one radius takes, if as many agree as of those before."""
+def expected_draws(
+    selected: Mask, nearby: Neighborhood, test: RateTest, procedure: Procedure, *, before: Tally, room: int
+) -> Masks | None:
+    """The masks that a test at one radius takes, if as many agree as of those before; None if they have no room."""
     draws = ExplanationDraws(nearby, lambda purpose: procedure.own_stream(selected, purpose))
-    sequence = draws.open(nearby, test.looks, test.stops)
-    return draws.lists.extend(sequence.needs_at_looks()[sequence.n_expected(before)])
+    needed = draws.open(nearby, test.looks, test.stops).expected_needs(before, room)
+    return None if needed is None else draws.lists.extend(needed)
 
 
 def decide_in_order(

@@ -73,7 +73,7 @@ class PredictionClaim(Pictured, Value):
         The nearest mask seen that changes the prediction, or None.
     n_calls : int
         Rows this certificate needs when nothing is known before, the explanation, the full input and
-        repeated rows included.
+        repeated rows included. Of a smoothed model, rows that its votes did not know before.
     n_repeated : int
         Rows computed twice to see whether the model is deterministic; 0 if that is assumed.
     rng_key : int
@@ -357,7 +357,7 @@ class Reference:
             "neighborhood": procedure.question.neighborhood.name,
             "agree": procedure.question.agree.name,
             "n_calls": self._evaluator.n_calls - self._calls_before if n_calls is None else n_calls,
-            "n_repeated": self._evaluator.n_repeated - self._repeated_before,
+            "n_repeated": self._evaluator.n_repeated - (self._repeated_before if n_calls is None else 0),
             "rng_key": procedure.key,
             "provenance": self._evaluator.provenance,
             "reference": self._given,

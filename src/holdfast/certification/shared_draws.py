@@ -233,12 +233,26 @@ class DrawSequence:
         self._next = np.bincount(sizes, minlength=len(self._used))
         return self._used + self._next
 
-    def needs_at_looks(self) -> Indices:
-        """How long each list must be for every look that is left, (n_looks, n_sizes)."""
+    def needs_at_looks(self, room: int) -> Indices:
+        """How long each list must be for every look that is left, (n_looks, n_sizes), up to the first that is too far.
+
+        That is one for which more than ``room`` masks are missing, and what is said of it is just that.
+        """
         n, width, looks = self.tally.n_evaluated, len(self._used), self.looks_left
-        place = np.repeat(np.arange(len(looks)), np.diff([n, *looks]))
-        counts = np.bincount(place * width + self._lists.sizes(self.nearby, n, looks[-1]), minlength=len(looks) * width)
-        return np.asarray(self._used + counts.reshape(-1, width).cumsum(axis=0))
+        most = n + room + int((self._lists.lengths - self._used).sum())  # every draw takes another mask of the lists
+        fitting = [look for look in looks if look <= max(most, looks[0])]
+        place = np.repeat(np.arange(len(fitting)), np.diff([n, *fitting]))
+        sizes = self._lists.sizes(self.nearby, n, fitting[-1])
+        counts = np.bincount(place * width + sizes, minlength=len(fitting) * width)
+        needs = self._used + counts.reshape(-1, width).cumsum(axis=0)
+        too_far = np.maximum(needs[-1:], self._lists.lengths) + room + 1
+        return np.asarray(needs if len(fitting) == len(looks) else np.concatenate([needs, too_far]))
+
+    def expected_needs(self, before: Tally, room: int) -> Indices | None:
+        """How long each list must be for all draws that are expected; None if more than ``room`` masks are missing."""
+        needs, last = self.needs_at_looks(room), self.n_expected(before)
+        fits = last < len(needs) and int(np.maximum(needs[last] - self._lists.lengths, 0).sum()) <= room
+        return needs[last] if fits else None
 
     def n_expected(self, before: Tally) -> int:
         """How many looks will come after the next one, if draws go on as they began, or as those before them did."""
@@ -394,7 +408,7 @@ class SharedDraws:
         """
         if not any(draws.open_sequences for draws in self.explanations):  # all masks are listed, and asked for
             return []
-        tables = [[sequence.needs_at_looks() for sequence in draws.open_sequences] for draws in self.explanations]
+        tables = [[seq.needs_at_looks(ahead.room) for seq in draws.open_sequences] for draws in self.explanations]
         lasts = [[seq.n_expected(draws.last_tally) for seq in draws.open_sequences] for draws in self.explanations]
         n_looks = max(len(table) for row in tables for table in row)
 
@@ -406,8 +420,10 @@ class SharedDraws:
         def upcoming() -> Iterator[list[list[Indices]]]:
             for i, draws in enumerate(self.explanations):
                 for sequence in draws.upcoming():
-                    table = sequence.needs_at_looks()
-                    yield [[table[sequence.n_expected(draws.last_tally)]] if i == k else [] for k in range(len(tables))]
+                    needed = sequence.expected_needs(draws.last_tally, ahead.room)
+                    if needed is None:
+                        break
+                    yield [[needed] if i == k else [] for k in range(len(tables))]
 
         n_expected = max(last for row in lasts for last in row)
         expected = ([needs(j, lasts)] for j in range(1, n_expected + 1))

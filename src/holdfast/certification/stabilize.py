@@ -315,14 +315,19 @@ def _compute_ahead(
     ahead = None if is_countable else evaluator.ahead(first)
     if ahead is None:
         return 1
-    rows: list[Masks] = []
+    rows, room = list[Masks](), ahead.room
     for selected in selections:
         nearby, masks = question.neighborhood_of(selected, radius), [reference_masks(selected, question.n_completions)]
         if not question.enumerates(nearby, test.fewest_for_yes):
-            masks.append(expected_draws(selected, nearby, test, procedure, before))
-        n_more = sum(map(len, rows[1:])) + sum(map(len, masks))
-        if rows and n_more > min(ahead.worth, ahead.room - len(rows[0])):
+            draws = expected_draws(selected, nearby, test, procedure, before=before, room=room)
+            if draws is None:
+                break
+            masks.append(draws)
+        room -= sum(map(len, masks))
+        if rows and room < 0:
             break
+        room = room if rows else min(room, ahead.worth)
         rows.append(np.concatenate(masks))
-    evaluator.compute_ahead(np.concatenate(rows))
-    return len(rows)
+    if rows:
+        evaluator.compute_ahead(np.concatenate(rows))
+    return max(1, len(rows))
