@@ -242,23 +242,21 @@ def _seconds_of_pass(network: Any, batch: Any) -> float:
 
 
 class Watched:
-    """What a module is called with: the number of rows of each call, and the processor seconds inside it."""
+    """What holdfast calls a module with: the number of rows of each call, and the processor seconds inside it."""
 
-    def __init__(self, network: Any) -> None:
-        self.sizes, self.seconds, self._start = list[int](), 0.0, 0.0
-        network.register_forward_pre_hook(self._before, with_kwargs=True)
-        network.register_forward_hook(self._after)
+    def __init__(self) -> None:
+        self.sizes, self.seconds, self._call = list[int](), 0.0, image_models.call_folded
 
     def clear(self) -> None:
         self.sizes.clear()
         self.seconds = 0.0
 
-    def _before(self, _module: Any, batch: Any, fields: Any) -> None:
-        self.sizes.append(len(batch[0] if batch else fields["pixel_values"]))
-        self._start = time.process_time()
-
-    def _after(self, *_call: Any) -> None:
-        self.seconds += time.process_time() - self._start
+    def __call__(self, module: Any, *values: Any, **fields: Any) -> Any:
+        self.sizes.append(len(values[0] if values else fields["pixel_values"]))
+        start = time.process_time()
+        output = self._call(module, *values, **fields)
+        self.seconds += time.process_time() - start
+        return output
 
 
 def _study(zoo: Path) -> Iterator[Figure]:
@@ -267,13 +265,14 @@ def _study(zoo: Path) -> Iterator[Figure]:
     network = load_resnet20(zoo)
     images, _ = load_labelled_images(zoo, N_IMAGES)
     pictures = [torch.from_numpy(image) for image in images]
-    bare, watched = BarePasses(network, pictures[0]), Watched(network)
+    bare, watched = BarePasses(network, pictures[0]), Watched()
     live = LiveObjects(hf.bind(network, pictures, kind="image", features=(8, 8)))
     spec, ratios, mean_rows = _spec(METHODS, N_IMAGES, batch_size=bare.size), list[float](), 0.0
     for _ in range(REPEATS):
         watched.clear()
         start = time.process_time()
-        _run(spec, live, None)
+        with patch.object(image_models, "call_folded", watched):
+            _run(spec, live, None)
         seconds, mean_rows = time.process_time() - start, float(np.mean(watched.sizes))
         ratios.append(seconds / bare.seconds(sum(watched.sizes)))
     name = f"a study of {N_IMAGES} images × 3 methods, ResNet-20@32"
@@ -289,7 +288,7 @@ def _image_curves(
     name: str, network: Any, pictures: list[Any], n_radii: int, limit: float, n_repeats: int
 ) -> Iterator[Figure]:
     """Curves of some images, of a module whose layout and batch size were found before."""
-    bare, watched = BarePasses(network, pictures[0]), Watched(network)
+    bare, watched = BarePasses(network, pictures[0]), Watched()
     models = [hf.mask_image(network, picture, groups=(8, 8)) for picture in pictures]
     for number in range(N_WARM_UP):
         model = models[number % len(models)]
@@ -298,10 +297,11 @@ def _image_curves(
     for seed, model in product(range(n_repeats), models):
         watched.clear()
         start = time.process_time()
-        if n_radii == 1:
-            hf.certify(model, _quarter(model), radius=8, rng=seed)
-        else:
-            hf.certify_radii(model, _quarter(model), radii=range(1, 1 + n_radii), rng=seed)
+        with patch.object(image_models, "call_folded", watched):
+            if n_radii == 1:
+                hf.certify(model, _quarter(model), radius=8, rng=seed)
+            else:
+                hf.certify_radii(model, _quarter(model), radii=range(1, 1 + n_radii), rng=seed)
         seconds, within = time.process_time() - start, watched.seconds
         sizes = list(watched.sizes)
         least = bare.seconds(sum(sizes))
@@ -337,7 +337,7 @@ def _folded(name: str, network: Any, picture: Any, n_rows: int) -> Figure:
     model, seconds = hf.mask_image(network, picture, groups=(8, 8), batch_size=n_rows), dict[bool, list[float]]()
     masks = np.random.default_rng(0).random((n_rows, model.n_features)) < 0.5
     for number in range(2 * N_FOLDED):
-        with nullcontext() if number % 2 else patch.object(image_models, "folded_scores", _as_it_is):
+        with nullcontext() if number % 2 else patch.object(image_models, "call_folded", _as_it_is):
             start = time.process_time()
             model(masks)
             seconds.setdefault(number % 2 == 1, []).append(time.process_time() - start)
@@ -345,8 +345,8 @@ def _folded(name: str, network: Any, picture: Any, n_rows: int) -> Figure:
     return Figure(f"processor time with folded normalisations over without, {n_rows} rows, {name}", ratio, "×")
 
 
-def _as_it_is(score: Any, module: Any, images: Any, **_pictures: Any) -> Any:
-    return score(module, images)
+def _as_it_is(module: Any, *values: Any, **fields: Any) -> Any:
+    return module(*values, **fields)
 
 
 def _quarter(model: Any) -> Any:

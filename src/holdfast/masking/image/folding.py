@@ -1,385 +1,318 @@
 """Batch normalisations of a module that are computed by the convolutions before them: memory is read once, not twice.
 
-The module itself is never changed. A folded call runs twins of its parts, made for that call: objects of the same
-classes with the same attributes, but for convolutions and normalisations, which are of classes of ours. A folded
-convolution gives no tensor, but something that only its normalisation can take. Whatever else is done with it ends the
-folding, and the module is run as it is.
+Modules are written as ``norm(conv(images))``, or as one statement after the other. Nobody but the normalisation can see
+what the convolution gave then. So a ``forward`` is compiled again with such pairs replaced by one function, which folds
+with the numbers of the moment, and does what is written where anything is unusual. Modules, their classes and all that
+they refer to stay as they are: it is only our own call that runs the other function.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import ast
+import inspect
+from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
-from operator import is_
-from types import FunctionType
-from typing import Any, NamedTuple, cast
-from weakref import ref
+from types import CellType, CodeType, FunctionType, MethodType
+from typing import Any
 
-from holdfast.masking.speed import same_scores
-from holdfast.masking.torch import evaluating_module, import_torch, notes_of
+from holdfast.masking.torch import import_torch
 
-Score = Callable[[Any, Any], Any]
-"""A module and images (b, C, H, W) → scores (b, n_classes)."""
+_CALL, _CHAIN, _JOIN = "holdfast_call", "holdfast_chain", "holdfast_join"
+"""What the functions that are called instead are named in code that is compiled again."""
 
-_TRIES = 3
-"""Images after which a module is run as it is, if all that was seen are scores that are all but equal."""
-
-_LEAST_SPREAD = 1e-3
-"""Of scores that show something, over their size."""
-
-_LEAST_NUMBERS, _LEAST_ROWS = 1 << 16, 4
-"""Of the images of a call: with fewer, to make twins takes as long as they save."""
+_LEAST_NUMBERS = 1 << 12
+"""Of the images of a call. With fewer, to fold gains nothing that could be measured."""
 
 
-def folded_scores(score: Score, module: Any, images: Any, *, image: Any, baseline: Any) -> Any:
-    """What ``score`` gives of a module and images (b, C, H, W) of one kind: folded, where that is right and faster.
-
-    Where it is right is found out once per module: ten rows are computed of an image (C, H, W), with some of it hidden.
-    """
-    if len(images) < _LEAST_ROWS or images.numel() < _LEAST_NUMBERS:
-        return score(module, images)
-    notes, question = notes_of(module), ("folding", image.shape, image.dtype, image.device.type)
-    folding: Folding | None = notes.get(question)
-    if folding is None:
-        try:
-            folding = _try_folding(module, image, baseline, score)
-        except Exception:  # the module does not take these rows, or is none that can be looked into
-            folding = Folding()
-        n_tries = notes[*question, "tries"] = notes.get((*question, "tries"), 0) + 1
-        if folding is not None or n_tries == _TRIES:
-            notes[question] = folding = folding or Folding()
-    return score(module, images) if folding is None else folding.scores(score, module, images)
+def call_folded(module: Any, *values: Any, **fields: Any) -> Any:
+    """What a module gives, rounding aside: with batch normalisations folded where that is known to be right."""
+    images = next(iter([*values, *fields.values()]))
+    if images.numel() < _LEAST_NUMBERS or images.device.type != "cpu" or not _is_torch_usual():
+        return module(*values, **fields)
+    return _call(module, *values, **fields)
 
 
-class Folding:
-    """The convolutions of a module that are folded with the batch normalisations after them."""
-
-    def __init__(self, pairs: Iterable[Pair] = ()) -> None:
-        self._pairs = [(ref(conv), ref(norm), numbers) for conv, norm, numbers in pairs]
-
-    def scores(self, score: Score, module: Any, images: Any) -> Any:
-        """What ``score`` gives, with what can be folded at the moment."""
-        pairs = [pair for conv, norm, known in self._pairs if (pair := Pair.of(conv(), norm(), known)) is not None]
-        if not pairs or not _is_torch_usual():
-            return score(module, images)
-        try:
-            twins = _Twins(module, FoldedPass(pairs))
-        except RuntimeError:  # numbers that do not fit, of which the module itself says more
-            return score(module, images)
-        if twins.has_hooks:
-            return score(module, images)
-        scores = twins.run(score, images)
-        if scores is not None:
-            return scores
-        self._pairs = []  # the module takes another way than the one that was watched
-        return score(module, images)
+def _call(part: Any, *values: Any, **fields: Any) -> Any:
+    """What is called in place of a part or a method: its other ``forward``, if it has one that may run here."""
+    other = None
+    if type(part) is MethodType and type(part.__func__) is FunctionType and _has_plain_calls(part.__self__):
+        part, function = part.__self__, part.__func__
+        bound: Any = MethodType(function, part)
+        other = _compile_again(function, function.__code__)
+    elif _has_plain_calls(bound := part):
+        function = type(part).forward
+        if function is import_torch().nn.Sequential.forward:
+            return _call_in_turn(list(part), *values) if len(values) == 1 and not fields else part(*values, **fields)
+        other = _compile_again(function, function.__code__) if type(function) is FunctionType else None
+    if other is None:
+        return bound(*values, **fields)
+    other.__defaults__, other.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+    return other(part, *values, **fields)
 
 
-def _try_folding(module: Any, image: Any, baseline: Any, score: Score) -> Folding | None:
-    """What can be folded; None if that cannot be seen by this image."""
-    torch, watched = import_torch(), WatchedPass(module)
-    is_usual = image.device.type == "cpu" and image.dtype == torch.float32 and not _is_compiled(module)
-    if not is_usual or not watched.parts:
-        return Folding()
-    rows = torch.stack([image, baseline, image, image])
-    rows[2, :, image.shape[1] // 2 :], rows[3, :, :, image.shape[2] // 2 :] = (
-        baseline[:, image.shape[1] // 2 :],
-        baseline[:, :, image.shape[2] // 2 :],
-    )
-    with evaluating_module(module, device=image.device):
-        plain, twins = score(module, rows), _Twins(module, watched)
-        if twins.has_hooks:
-            return None
-        twins.run(score, rows[:2])
-        pairs = [pair for item in watched.pairs.items() if (pair := Pair.of(*item)) is not None]
-        folded = _Twins(module, FoldedPass(pairs, folds_all=True)).run(score, rows) if pairs else None
-    if folded is None:
-        return Folding()
-    if same_scores(folded, plain):
-        return Folding(pairs)
-    shows_much = (plain - plain[:1]).abs().max() > _LEAST_SPREAD * plain.abs().max()
-    return Folding() if shows_much else None
+def _call_chain(*values: Any) -> Any:
+    """``first(second(third(images)))`` of the first, the second, the third and images."""
+    *parts, images = values
+    return _call_in_turn(parts[::-1], images)
 
 
-def _is_compiled(module: Any) -> bool:
-    """Whether parts of a module, their methods or functions are compiled, which would be compiled anew for twins."""
-    parts = list(module.modules())
-    holders = [*parts, *{kind for part in parts for kind in type(part).__mro__}]
-    values = (value for holder in holders for value in vars(holder).values())
-    functions = (vars(value) for value in values if isinstance(value, FunctionType))
-    return any("_torchdynamo_orig_callable" in marks for marks in functions) or any(
-        vars(part).get("_compiled_call_impl") is not None or "_orig_mod" in part._modules for part in parts
-    )
+def _call_joined(find_norm: Callable[[], Any], conv: Any, images: Any) -> Any:
+    """``maps = conv(images)``, and then ``maps = norm(maps)``, whatever the norm is by then."""
+    if type(conv) is import_torch().nn.Conv2d and _can_fold(norm := find_norm(), conv, images):
+        return _fold(norm, conv, images)
+    maps = _call(conv, images)
+    return _call(find_norm(), maps)
 
 
-class Pair(NamedTuple):
-    """A convolution and the normalisation after it, and their numbers at the moment.
-
-    These are weight and bias (or None) of the convolution, and weight, bias, mean and variance of the normalisation.
-    """
-
-    conv: Any
-    norm: Any
-    numbers: tuple[Any, ...]
-
-    @classmethod
-    def of(cls, conv: Any, norm: Any, known: tuple[Any, ...] = (None,)) -> Pair | None:
-        """None if they are not as torch has them any more; ``known`` are numbers that were looked at before."""
-        parts = import_torch().nn
-        if type(conv) is not parts.Conv2d or type(norm) is not parts.BatchNorm2d or norm.training:
-            return None
-        if conv.padding_mode != "zeros" or "_conv_forward" in vars(conv):
-            return None
-        numbers = _numbers_of(conv, norm)
-        return cls(conv, norm, numbers) if all(map(is_, numbers, known)) or _are_plain(numbers) else None
+def _call_in_turn(parts: list[Any], images: Any) -> Any:
+    """What the last gives of what the one before it gave."""
+    usual, place = import_torch().nn.Conv2d, 0
+    while place < len(parts):
+        part, place = parts[place], place + 1
+        if type(part) is usual and place < len(parts) and _can_fold(parts[place], part, images):
+            images, place = _fold(parts[place], part, images), place + 1
+        else:
+            images = _call(part, images)
+    return images
 
 
-def _numbers_of(conv: Any, norm: Any) -> tuple[Any, ...]:
+def _fold(norm: Any, conv: Any, images: Any) -> Any:
+    """``norm(conv(images))``."""
+    torch, own, learnt, seen = import_torch(), conv._parameters, norm._parameters, norm._buffers
+    scale = seen["running_var"].add(norm.eps).rsqrt_().mul_(learnt["weight"])
+    mean = seen["running_mean"] if own["bias"] is None else seen["running_mean"] - own["bias"]
+    shift = torch.addcmul(learnt["bias"], mean, scale, value=-1)
+    steps = conv.stride, conv.padding, conv.dilation, conv.groups
+    return torch.conv2d(images, own["weight"] * scale.view(-1, 1, 1, 1), shift, *steps)
+
+
+def _can_fold(norm: Any, conv: Any, images: Any) -> bool:
+    """Whether both compute as torch has them, in float32 and without gradients, and folding takes less time."""
+    torch = import_torch()
+    if type(conv) is not torch.nn.Conv2d or type(norm) is not torch.nn.BatchNorm2d or norm.training:
+        return False
+    if conv.padding_mode != "zeros" or not (_has_plain_calls(conv) and _has_plain_calls(norm)):
+        return False
     own, learnt, seen = conv._parameters.get, norm._parameters.get, norm._buffers.get
-    return own("weight"), own("bias"), learnt("weight"), learnt("bias"), seen("running_mean"), seen("running_var")
+    weight, bias, tensor, parameter = own("weight"), own("bias"), torch.Tensor, torch.nn.Parameter
+    numbers = [weight, learnt("weight"), learnt("bias"), seen("running_mean"), seen("running_var")]
+    for values in numbers if bias is None else [*numbers, bias]:
+        if type(values) is not parameter and type(values) is not tensor:
+            return False
+        if values.dtype is not torch.float32 or (values is not weight and values.shape != weight.shape[:1]):
+            return False
+    is_usual = type(images) is tensor and images.dtype is torch.float32 and images.dim() == 4
+    # With few images and large weights it would take longer than to normalise.
+    is_faster = is_usual and images.numel() >= weight.numel()
+    return is_faster and not (torch.is_autocast_enabled("cpu") or torch.is_grad_enabled() or _n_modes())
 
 
-def _are_plain(numbers: tuple[Any, ...]) -> bool:
-    """Whether these are numbers for all channels, in tensors that compute as ever and count their changes."""
-    torch, (weight, bias, *others) = import_torch(), numbers
-    tensors = [weight, *others] + ([] if bias is None else [bias])
-    is_plain = all(type(values) in (torch.Tensor, torch.nn.Parameter) for values in tensors)
-    return is_plain and all(values.shape[:1] == weight.shape[:1] and not values.is_inference() for values in tensors)
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_compiled_call_impl")
+_OWN = {"forward", "_conv_forward", "_check_input_dim"}
+
+
+def _has_plain_calls(part: Any) -> bool:
+    """Whether to call a part is to call the ``forward`` of its class, which calls no method of this part alone."""
+    module = import_torch().nn.Module
+    if not isinstance(part, module) or type(part).__call__ is not module.__call__:
+        return False
+    own = vars(part)
+    return _OWN.isdisjoint(own) and not any(map(own.get, _HOOKS))
 
 
 def _is_torch_usual() -> bool:
     """Whether nobody looks into every module or function there is, or has changed how torch computes these parts."""
-    torch, kinds = import_torch(), _kinds()
-    own, count_modes = torch.nn.modules.module, getattr(torch._C, "_len_torch_function_stack", int)
-    is_watched = own._global_forward_hooks or own._global_forward_pre_hooks or count_modes()
-    return not is_watched and _methods() == kinds.methods
+    own = import_torch().nn.modules.module
+    all_hooks = own._global_forward_hooks, own._global_forward_pre_hooks, own._global_backward_hooks
+    is_traced = import_torch()._C._get_tracing_state() is not None
+    return not (any(all_hooks) or is_traced or _n_modes()) and _methods() == _methods_of_torch()
 
 
-class WatchedPass:
-    """A call that is computed as ever, and tells which convolution's output goes to which normalisation."""
-
-    def __init__(self, module: Any) -> None:
-        usual = _kinds().usual
-        self.parts = {id(part): part for part in module.modules() if type(part) in usual}
-        self.pairs, self._made = dict[Any, Any](), dict[int, tuple[Any, Any]]()  # by its id, who made which tensor
-
-    def convolve(self, conv: Any, images: Any) -> Any:
-        output = type(conv).forward(conv, images)
-        self._made[id(output)] = conv, ref(output)
-        return output
-
-    def normalize(self, norm: Any, images: Any) -> Any:
-        conv, output = self._made.get(id(images), (None, lambda: None))
-        if output() is images:
-            self.pairs[conv] = norm
-        return type(norm).forward(norm, images)
-
-    def end(self) -> None:
-        self._made = {}
-
-    def is_right(self, *, has_failed: bool) -> bool:
-        return not has_failed
-
-
-class FoldedPass:
-    """A call in which convolutions compute their normalisation too."""
-
-    def __init__(self, pairs: Sequence[Pair], *, folds_all: bool = False) -> None:
-        self.parts = {id(part): part for conv, norm, _ in pairs for part in (conv, norm)}
-        self.is_spoilt, self._pairs, self._folds_all = False, pairs, folds_all
-        self._waiting, self._made, self._n_taken = dict[int, tuple[Any, Any]](), list[ref[Any]](), 0
-        self._versions, self._folded = _versions(pairs), _fold(pairs)
-
-    def convolve(self, conv: Any, images: Any) -> Any:
-        torch, weights = import_torch(), conv.weight
-        norm, scale, shift = self._folded.get(id(conv), (None, None, None))
-        is_costly = images.numel() < weights.numel() and not self._folds_all  # it would take longer than to normalise
-        if norm is None or is_costly or torch.is_autocast_enabled("cpu"):
-            return type(conv).forward(conv, images)
-        steps = conv.stride, conv.padding, conv.dilation, conv.groups
-        output, waiting = torch.conv2d(images, weights * scale, shift, *steps), _kinds().waiting(self)
-        self._waiting[id(waiting)] = norm, output
-        self._made.append(ref(waiting))
-        return waiting
-
-    def normalize(self, norm: Any, images: Any) -> Any:
-        if type(images) is not _kinds().waiting:
-            return type(norm).forward(norm, images)
-        wanted, output = self._waiting.pop(id(images), (None, None))
-        if wanted is not norm:
-            self.is_spoilt = True
-            raise TypeError("what a folded convolution computed came to another normalisation")
-        self._n_taken += 1
-        return output
-
-    def end(self) -> None:
-        """From now on compute as ever: somebody may have kept a twin."""
-        self._folded = {}
-
-    def is_right(self, *, has_failed: bool) -> bool:
-        """Whether nobody but its normalisation had what a convolution computed, of numbers that stayed as they were.
-
-        If the call failed: whether that had other reasons.
-        """
-        waits = self._n_taken < len(self._made) if has_failed else any(waiting() is not None for waiting in self._made)
-        if self.is_spoilt or waits:
-            return False
-        stays = all(all(map(is_, _numbers_of(conv, norm), numbers)) for conv, norm, numbers in self._pairs)
-        return stays and _versions(self._pairs) == self._versions
-
-
-def _versions(pairs: Iterable[Pair]) -> list[Any]:
-    """How often each of the numbers was changed, and whether they are those of the moment."""
-    versions = [values._version for pair in pairs for values in pair.numbers if values is not None]
-    return [*versions, *(pair.norm.training for pair in pairs)]
-
-
-def _fold(pairs: Iterable[Pair]) -> dict[int, tuple[Any, Any, Any]]:
-    """By the id of each convolution: its normalisation, what its weights are multiplied by and what is added."""
-    torch, folded, by_eps = import_torch(), dict[int, tuple[Any, Any, Any]](), dict[float, list[Pair]]()
-    for pair in pairs:
-        by_eps.setdefault(pair.norm.eps, []).append(pair)
-    for eps, some in by_eps.items():  # all at once: they are short
-        columns = [[pair.numbers[column] for pair in some] for column in range(2, 6)]
-        weight, bias, mean, variance = map(torch.cat, columns)
-        scale = variance.add(eps).rsqrt_().mul_(weight)
-        shift, lengths = torch.addcmul(bias, mean, scale, value=-1), [len(pair.numbers[2]) for pair in some]
-        parts = zip(some, scale.view(-1, 1, 1, 1).split(lengths), shift.split(lengths), strict=True)
-        for (conv, norm, (_, own_bias, *_rest)), times, plus in parts:
-            added = plus if own_bias is None else torch.addcmul(plus, own_bias, times.view(-1))
-            folded[id(conv)] = norm, times, added
-    return folded
-
-
-class _Twins:
-    """Twins of a module's parts, as far as they lead to what a pass computes, and what calling them gives."""
-
-    def __init__(self, module: Any, here: WatchedPass | FoldedPass) -> None:
-        self.has_hooks, self._here, self._by_part = False, here, dict[int, Any]()
-        self._twins = list[tuple[Any, Any, dict[str, Any], dict[str, Any]]]()
-        assign, kinds = object.__setattr__, _kinds().usual
-        for part in here.parts.values():
-            twin: Any = object.__new__(kinds[type(part)])
-            self._by_part[id(part)] = twin
-            assign(twin, "__dict__", own := vars(part))  # the same: what is changed is changed for both
-            assign(twin, "job", (here, part))
-            self.has_hooks |= bool(own["_forward_hooks"] or own["_forward_pre_hooks"])
-        self._whole = self._twin_of(module, is_whole=True)
-
-    def run(self, score: Score, images: Any) -> Any:
-        """What ``score`` gives of the twin of the module; None if the module is to be run as it is."""
-        try:
-            scores = score(self._whole, images)
-        except Exception:
-            if self._here.is_right(has_failed=True):
-                raise
-            return None
-        finally:
-            self._here.end()
-            self._hand_back()
-        return scores if self._here.is_right(has_failed=False) else None
-
-    def _twin_of(self, part: Any, *, is_whole: bool = False) -> Any:
-        if part is None or id(part) in self._by_part:
-            return self._by_part.get(id(part))
-        twin = self._by_part[id(part)] = part
-        own, kind = vars(part), cast(Any, type(part))
-        # What looks at the whole module sees images and scores alone.
-        self.has_hooks |= not is_whole and bool(own.get("_forward_hooks") or own.get("_forward_pre_hooks"))
-        if isinstance(children := own.get("_modules"), dict) and children:
-            inner = {name: self._twin_of(child) for name, child in children.items()}
-            if not all(map(is_, inner.values(), children.values())) and _can_have_twins(kind):
-                self._by_part[id(part)] = twin = object.__new__(kind)
-                before = dict(own, _modules=inner)
-                object.__setattr__(twin, "__dict__", before.copy())
-                self._twins.append((part, twin, before, inner.copy()))
-        return twin
-
-    def _hand_back(self) -> None:
-        """Let parts keep what their twins were given as attributes."""
-        for part in self._here.parts.values():
-            if "forward" in vars(part) and type(getattr(part.forward, "__self__", None)) in _kinds().usual.values():
-                del part.forward  # somebody put it back, as is the custom: that of the twin
-        for part, twin, before, inner in self._twins:
-            now = vars(twin)
-            if not _are_same(now, before):
-                self._hand_back_some(vars(part), now, before, but="_modules")
-            if not _are_same(now.get("_modules", {}), inner):
-                self._hand_back_some(part._modules, now.get("_modules", {}), inner)
-
-    def _hand_back_some(self, own: dict[str, Any], now: dict[str, Any], before: dict[str, Any], but: str = "") -> None:
-        parts = {id(twin): part for part, twin, *_ in self._twins}
-        parts |= {id(self._by_part[known]): part for known, part in self._here.parts.items()}
-        for name in before.keys() - now.keys() - {but}:
-            own.pop(name, None)
-        for name, value in now.items():
-            is_new = name != but and (name not in before or before[name] is not value)
-            if is_new and id(getattr(value, "__self__", None)) not in parts:
-                own[name] = parts.get(id(value), value)
-
-
-def _are_same(some: dict[str, Any], others: dict[str, Any]) -> bool:
-    return len(some) == len(others) and all(map(is_, some.values(), others.values()))
-
-
-@lru_cache(maxsize=1024)
-def _can_have_twins(kind: Any) -> bool:
-    """Whether all that objects of a class are is in their attributes, and their end goes unnoticed."""
-    is_plain = all(not vars(each).get("__slots__") for each in kind.__mro__)
-    return is_plain and not hasattr(kind, "__del__") and getattr(kind, "__new__", None) is object.__new__
-
-
-class _Kinds(NamedTuple):
-    usual: dict[type, type]  # the classes of twins by those of torch
-    waiting: type
-    methods: tuple[Any, ...]
+def _n_modes() -> int:
+    """How many modes of torch watch or change what functions do."""
+    inside = import_torch()._C
+    return int(inside._len_torch_function_stack() + inside._len_torch_dispatch_stack())
 
 
 def _methods() -> tuple[Any, ...]:
-    """How torch computes convolutions and normalisations."""
-    parts = import_torch().nn
-    return parts.Conv2d.forward, parts.Conv2d._conv_forward, parts.BatchNorm2d.forward, parts.Module.__call__
+    """How torch calls parts and computes convolutions and normalisations."""
+    torch = import_torch()
+    parts, functional = torch.nn, torch.nn.functional
+    functions = torch.conv2d, functional.conv2d, functional.batch_norm, torch.batch_norm
+    of_conv = parts.Conv2d.forward, parts.Conv2d._conv_forward, parts.Conv2d.__call__
+    of_norm = parts.BatchNorm2d.forward, parts.BatchNorm2d._check_input_dim, parts.BatchNorm2d.__call__
+    of_all = parts.Module._call_impl, parts.Sequential.forward, parts.Sequential.__iter__
+    return parts.Module.__call__, *functions, *of_conv, *of_norm, *of_all
 
 
 @cache
-def _kinds() -> _Kinds:
-    torch = import_torch()
-    conv: Any = torch.nn.Conv2d
-    norm: Any = torch.nn.BatchNorm2d
+def _methods_of_torch() -> tuple[Any, ...] | None:
+    """They as they were when they were first asked for; None if somebody had changed them before."""
+    methods = _methods()
+    names = (str(getattr(method, "__module__", None) or "torch") for method in methods)
+    are_own = all(name.split(".")[0] == "torch" for name in names)
+    return methods if are_own and not any(hasattr(method, "__wrapped__") for method in methods) else None
 
-    class Conv2d(conv):  # type: ignore[misc]
-        __slots__ = ("job",)
 
-        def forward(self, input: Any) -> Any:  # noqa: A002 - as torch calls it
-            here, part = self.job
-            return here.convolve(part, input)
+# -- a method compiled again ------------------------------------------------------------------------------
 
-    class BatchNorm2d(norm):  # type: ignore[misc]
-        __slots__ = ("job",)
 
-        def forward(self, input: Any) -> Any:  # noqa: A002
-            here, part = self.job
-            return here.normalize(part, input)
+@lru_cache(maxsize=1024)
+def _compile_again(function: Any, code: CodeType) -> Any:
+    """The same function with pairs and calls of parts replaced; None if it has none, or its source is not at hand."""
+    if function.__module__.startswith("torch.nn."):  # which has no such pairs
+        return None
+    try:
+        source = "".join(inspect.findsource(function)[0])
+        definition = _definition_of(code, source)
+        if definition is None or not definition.args.args:
+            return None
+        rewriter = _Rewriter(definition.args.args[0].arg)
+        definition.decorator_list, definition.body = [], rewriter.rewrite(definition.body)
+        again = _compiled(definition, code) if rewriter.has_changed else None
+    except (OSError, TypeError, SyntaxError, ValueError, RecursionError):
+        return None
+    if again is None:
+        return None
+    cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+    cells |= {_CALL: CellType(_call), _CHAIN: CellType(_call_chain), _JOIN: CellType(_call_joined)}
+    return FunctionType(
+        again, function.__globals__, code.co_name, None, tuple(cells[name] for name in again.co_freevars)
+    )
 
-    class Waiting:
-        """What a convolution computed for its normalisation: whoever else touches it spoils the pass."""
 
-        __slots__ = ("__weakref__", "here")
+def _definition_of(code: CodeType, source: str) -> ast.FunctionDef | None:
+    """Where a function is defined; None if that is not what runs, because the source was changed since."""
+    place = code.co_name, code.co_firstlineno
+    whole = compile(source, code.co_filename, "exec", dont_inherit=True)
+    if not any((one.co_name, one.co_firstlineno) == place and _are_same(one, code) for one in _codes_in(whole)):
+        return None
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
+            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            if first == code.co_firstlineno and not any(map(_needs_place, ast.walk(node))):
+                return node
+    return None
 
-        def __init__(self, here: FoldedPass) -> None:
-            object.__setattr__(self, "here", here)
 
-        def __getattribute__(self, name: str) -> Any:  # also of `isinstance`, and of functions of torch
-            object.__getattribute__(self, "here").is_spoilt = True
-            raise AttributeError(f"what a folded convolution computed has no {name}")
+def _needs_place(node: ast.AST) -> bool:
+    """Whether a name means something else outside of the class or function where it stands."""
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return isinstance(node, (ast.Global, ast.Nonlocal)) or (name.startswith("__") and not name.endswith("__"))
 
-    def refuse(waiting: Any, *_others: Any) -> Any:
-        waiting.anything  # noqa: B018 - raises
 
-    compared = ("eq", "ne", "lt", "le", "gt", "ge", "hash", "bool", "repr", "str", "format", "setattr", "reduce_ex")
-    for name in {*dir(torch.Tensor), *(f"__{name}__" for name in compared)} - {*dir(object), "__torch_function__"}:
-        if name.startswith("__") and callable(getattr(torch.Tensor, name)):
-            setattr(Waiting, name, refuse)
-    for name in compared:
-        setattr(Waiting, f"__{name}__", refuse)
-    return _Kinds({conv: Conv2d, norm: BatchNorm2d}, Waiting, _methods())
+def _codes_in(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            yield from _codes_in(const)
+
+
+def _compiled(definition: ast.FunctionDef, code: CodeType) -> CodeType:
+    """A definition as code that refers to what the code before referred to, and to our functions; nothing is run."""
+    around = ast.parse(f"def around({', '.join([*code.co_freevars, _CALL, _CHAIN, _JOIN])}): pass")
+    outer = around.body[0]
+    assert isinstance(outer, ast.FunctionDef)
+    outer.body = [definition]
+    whole = compile(ast.fix_missing_locations(around), code.co_filename, "exec", dont_inherit=True)
+    return next(one for one in _codes_in(whole) if one.co_name == definition.name and one.co_name != "around")
+
+
+def _are_same(one: CodeType, other: CodeType) -> bool:
+    """Whether two codes do the same."""
+    names = ["co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_exceptiontable", "co_argcount"]
+    names += ["co_posonlyargcount", "co_kwonlyargcount"]
+    if any(getattr(one, name) != getattr(other, name) for name in names) or len(one.co_consts) != len(other.co_consts):
+        return False
+    for const, wanted in zip(one.co_consts, other.co_consts, strict=True):
+        if isinstance(const, CodeType) and isinstance(wanted, CodeType):
+            if not _are_same(const, wanted):
+                return False
+        elif repr(const) != repr(wanted):
+            return False
+    return True
+
+
+_COMPREHENSIONS = ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp
+_INSIDE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, *_COMPREHENSIONS)
+
+
+class _Rewriter(ast.NodeTransformer):
+    """Replaces calls of what belongs to the module of this name in the code; functions inside stay as they are."""
+
+    def __init__(self, module: str) -> None:
+        self.has_changed, self._names, self._joins = False, {module}, True
+
+    def rewrite(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        """Statements, two of which become one if the second normalises what the first has computed, and nobody else."""
+        done: list[ast.stmt] = []
+        for statement in body:
+            joined = self._joined(done[-1], statement) if self._joins and done else None
+            done[-1 if joined is not None else len(done) :] = [joined or statement]
+        return [self.visit(statement) for statement in done]
+
+    def visit(self, node: ast.AST) -> Any:
+        if isinstance(node, _INSIDE):
+            return node
+        if isinstance(node, ast.For) and isinstance(node.target, ast.Name) and self._belongs(node.iter):
+            self._names.add(node.target.id)
+        before = self._joins
+        # Who handles an error may look at what was computed before it.
+        self._joins = before and not isinstance(node, (ast.Try, ast.TryStar, ast.With))
+        for field, value in ast.iter_fields(node):
+            if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+                setattr(node, field, self.rewrite(value))
+            elif isinstance(value, list):
+                setattr(node, field, [self.visit(item) if isinstance(item, ast.AST) else item for item in value])
+            elif isinstance(value, ast.AST):
+                setattr(node, field, self.visit(value))
+        self._joins = before
+        return self._replaced(node) if isinstance(node, ast.Call) else node
+
+    def _replaced(self, call: ast.Call) -> ast.Call:
+        """A call of a part by the function that is called instead; its arguments are replaced already."""
+        if not self._belongs(call.func):
+            return call
+        self.has_changed = True
+        if len(call.args) != 1 or call.keywords or isinstance(call.args[0], ast.Starred):
+            return _call_of(_CALL, call, [call.func, *call.args], call.keywords)
+        match call.args[0]:
+            case ast.Call(func=ast.Name(id=name), args=values) if name == _CHAIN:
+                return _call_of(_CHAIN, call, [call.func, *values], [])
+        return _call_of(_CHAIN, call, [call.func, *call.args], [])
+
+    def _joined(self, first: ast.stmt, second: ast.stmt) -> ast.stmt | None:
+        """``x = conv(…)`` and ``x = norm(x)`` as ``x = norm(conv(…))``; None if they are anything else."""
+        if not (isinstance(first, ast.Assign) and isinstance(second, ast.Assign)):
+            return None
+        names = [each.targets[0].id for each in (first, second) if _is_to_name(each)]  # type: ignore[attr-defined]
+        if len(names) != 2 or names[0] != names[1] or names[0] in self._names:
+            return None
+        match first.value, second.value:
+            case (
+                ast.Call(func=conv, args=[images], keywords=[]) as call,
+                ast.Call(func=norm, args=[ast.Name(id=taken)], keywords=[]),
+            ) if taken == names[0] and self._belongs(conv) and self._belongs(norm):
+                if isinstance(images, ast.Starred):
+                    return None
+                self.has_changed = True
+                later = ast.copy_location(ast.Lambda(ast.arguments([], [], None, [], [], None, []), norm), norm)
+                both = _call_of(_JOIN, call, [later, conv, images], [])
+                return ast.copy_location(ast.Assign(first.targets, both), first)
+        return None
+
+    def _belongs(self, node: ast.AST) -> bool:
+        """Whether this is a name of the module or of one of its parts, such as ``self.layers[0]``."""
+        while isinstance(node, (ast.Attribute, ast.Subscript)):
+            if isinstance(node, ast.Subscript) and not isinstance(node.slice, (ast.Constant, ast.Name)):
+                return False
+            node = node.value
+        return isinstance(node, ast.Name) and node.id in self._names
+
+
+def _is_to_name(statement: ast.Assign) -> bool:
+    return len(statement.targets) == 1 and isinstance(statement.targets[0], ast.Name)
+
+
+def _call_of(name: str, place: ast.AST, values: list[ast.expr], fields: list[ast.keyword]) -> ast.Call:
+    return ast.copy_location(ast.Call(ast.copy_location(ast.Name(name, ast.Load()), place), values, fields), place)

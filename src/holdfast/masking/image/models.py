@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import InvalidValueError, ModelError
 from holdfast.fingerprints import function_key
-from holdfast.masking.image.folding import folded_scores
+from holdfast.masking.image.folding import call_folded
 from holdfast.masking.image.patches import PatchDrop, bind_patches, patch_grid, score_shown_patches
 from holdfast.masking.image.pixels import Groups, Pixels
 from holdfast.masking.onnx import ImageSession
@@ -279,14 +279,8 @@ class ModuleImageModel(ImageModel):
 
     def _scores_now(self, batch: Any) -> Outputs:
         """Scores of a batch that is overwritten by the next one; a module may return a view of it."""
-        if self.runner.acceleration != Acceleration():  # compilers fold by themselves
-            return to_numpy(self._scores_of(batch)).copy()
-        pictures = {"image": self.batches.image, "baseline": self.batches.baseline}
-        return to_numpy(folded_scores(self._scores_by, self.module, batch, **pictures)).copy()
-
-    def _scores_by(self, module: Any, batch: Any) -> Any:
-        """Scores of a batch by the module, or by its twin."""
-        return self._scores_of(batch, Runner(module, self.runner.acceleration) if module is not self.module else None)
+        is_plain = self.runner.acceleration == Acceleration()  # compilers fold by themselves
+        return to_numpy(self._scores_of(batch, partial(call_folded, self.module) if is_plain else None)).copy()
 
     def score_images(self, images: Pixels) -> Outputs:
         with self._evaluating():
