@@ -127,7 +127,9 @@ def _layouts() -> Iterator[Figure]:
             model(np.random.default_rng(seed).random((4, 196)) < 0.5)
         chosen = "chosen" if layout_probe(module, model.batches.image).channels_last else "not chosen"
         with model._evaluating():
-            ratio, gap = _race(lambda m=model: m._part(masks, False), lambda m=model: m._part(masks, True))
+            ratio, gap = _race(
+                *(partial(model.batches.scored, masks, model._scores_now, channels_last=last) for last in (False, True))
+            )
         yield Figure(f"channels last vs the usual layout, {name} ({chosen} by the probe)", ratio, "×")
         yield Figure(f"largest difference of scores between layouts, {name}", gap, "", at_most=1e-4)
 
