@@ -556,9 +556,13 @@ def test_a_source_that_was_changed_since_is_not_what_runs(tmp_path: Path, folded
     names = written(tmp_path)
     check_same(lively(names["Written"]()), folded, 1)
     names = written(tmp_path)
-    (tmp_path / "written.py").write_text(SOURCE.replace(") * FACTOR", ") * -FACTOR"))
-    linecache.checkcache()
-    check_same(lively(names["Written"]()), folded, 0)
+    others = [SOURCE.replace(") * FACTOR", ") * -FACTOR"), SOURCE.replace("* FACTOR", "* FACTOR or print('here')")]
+    others += [SOURCE.replace("dim=(2, 3)) * F", "dim=(2, 2 + 1)) * F"), "\n" + SOURCE, "x = (", "", "(" * 10_000]
+    for other in others:
+        names = written(tmp_path)
+        (tmp_path / "written.py").write_text(other)
+        linecache.checkcache()
+        check_same(lively(names["Written"]()), folded, int("2 + 1" in other))  # which is the same code
 
 
 def test_globals_and_names_of_classes_are_those_of_the_moment(tmp_path: Path, folded: list[Any]) -> None:

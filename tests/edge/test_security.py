@@ -74,9 +74,18 @@ def offences(tree: ast.AST) -> list[str]:
     return found
 
 
+COMPILED_AGAIN = {
+    "src/holdfast/masking/image/folding.py": [
+        "compile(source, code.co_filename, 'exec', dont_inherit=True)",
+        "compile(ast.fix_missing_locations(around), code.co_filename, 'exec', dont_inherit=True)",
+    ]
+}
+"""Methods of modules that run here already, whose source must give the very code that runs: see test_folding."""
+
+
 def test_no_source_can_run_code_that_came_with_data() -> None:
     assert len(sources()) > 100
-    assert {name: found for name, tree in sources().items() if (found := offences(tree))} == {}
+    assert {name: found for name, tree in sources().items() if (found := offences(tree))} == COMPILED_AGAIN
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ def _compile_again(function: Any, code: CodeType) -> Any:
         rewriter = _Rewriter(definition.args.args[0].arg)
         definition.decorator_list, definition.body = [], rewriter.rewrite(definition.body)
         again = _compiled(definition, code) if rewriter.has_changed else None
-    except (OSError, TypeError, SyntaxError, ValueError, RecursionError):
+    except (OSError, TypeError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     if again is None:
         return None
