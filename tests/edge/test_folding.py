@@ -285,6 +285,26 @@ class Building(Block):
         return self.conv(images)
 
 
+class Looked(Block):
+    """A normalisation that is counted whenever it is looked up."""
+
+    @property
+    def counted(self) -> Any:
+        self.n_looks = vars(self).get("n_looks", 0) + 1
+        return self.norm
+
+    def forward(self, images: Any) -> Any:
+        maps = self.conv(images)
+        maps = self.counted(maps)
+        return self.head(maps) * self.n_looks / self.n_looks
+
+
+class Local(Block):
+    def forward(self, images: Any) -> Any:
+        maps = self.norm(self.conv(images))
+        return self.head(maps) * len(locals())
+
+
 class Keywords(Block):
     def forward(self, images: Any) -> Any:
         return self.head(self.norm(input=self.conv(input=images)))
@@ -298,11 +318,18 @@ class Decorated(Block):
 
 @pytest.mark.parametrize(
     "kind",
-    [UsedTwice, UsedBetween, ChangedBetween, Swallowing, Film, Inner, Building, Keywords, Decorated],
+    [UsedTwice, UsedBetween, ChangedBetween, Swallowing, Film, Inner, Building, Looked, Local, Keywords, Decorated],
     ids=lambda k: k.__name__,
 )
 def test_what_is_written_otherwise_is_computed_as_it_is_written(kind: Any, folded: list[Any]) -> None:
     check_same(lively(kind()), folded, 0)
+
+
+def test_what_is_looked_up_is_looked_up_once() -> None:
+    module = lively(Looked())
+    with torch.inference_mode():
+        call_folded(module, some_images())
+    assert module.n_looks == 1
 
 
 class Own(nn.BatchNorm2d):
@@ -606,7 +633,7 @@ def test_a_module_is_itself_while_it_is_called(folded: list[Any]) -> None:
         def forward(self, images: Any) -> Any:
             self.n_calls += 1
             self.seen = self
-            vars(self)["parts"] = [self.conv, self.norm]
+            self.__dict__["parts"] = [self.conv, self.norm]
             if self.late is None:
                 self.late = nn.Linear(4, 4)
             found.append(self is module and type(self.conv) is nn.Conv2d)

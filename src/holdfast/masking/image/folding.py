@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache, lru_cache
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
@@ -56,12 +56,15 @@ def _call_chain(*values: Any) -> Any:
     return _call_in_turn(parts[::-1], images)
 
 
-def _call_joined(find_norm: Callable[[], Any], conv: Any, images: Any) -> Any:
-    """``maps = conv(images)``, and then ``maps = norm(maps)``, whatever the norm is by then."""
-    if type(conv) is import_torch().nn.Conv2d and _can_fold(norm := find_norm(), conv, images):
-        return _fold(norm, conv, images)
+def _call_joined(module: Any, name: str, conv: Any, images: Any) -> Any:
+    """``maps = conv(images)``, and then ``maps = module.name(maps)``, whatever has this name by then."""
+    usual = import_torch().nn
+    if type(conv) is usual.Conv2d and isinstance(module, usual.Module) and not hasattr(type(module), name):
+        norm = None if name in vars(module) else module._modules.get(name)  # where looking it up runs nothing
+        if type(module).__getattr__ is usual.Module.__getattr__ and _can_fold(norm, conv, images):
+            return _fold(norm, conv, images)
     maps = _call(conv, images)
-    return _call(find_norm(), maps)
+    return _call(getattr(module, name), maps)
 
 
 def _call_in_turn(parts: list[Any], images: Any) -> Any:
@@ -198,7 +201,8 @@ def _definition_of(code: CodeType, source: str) -> ast.FunctionDef | None:
 def _needs_place(node: ast.AST) -> bool:
     """Whether a name means something else outside of the class or function where it stands."""
     name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-    return isinstance(node, (ast.Global, ast.Nonlocal)) or (name.startswith("__") and not name.endswith("__"))
+    is_own = name.startswith("__") and not name.endswith("__")
+    return isinstance(node, (ast.Global, ast.Nonlocal)) or is_own or name in ("locals", "vars", "dir", "eval", "exec")
 
 
 def _codes_in(code: CodeType) -> Iterator[CodeType]:
@@ -291,13 +295,12 @@ class _Rewriter(ast.NodeTransformer):
         match first.value, second.value:
             case (
                 ast.Call(func=conv, args=[images], keywords=[]) as call,
-                ast.Call(func=norm, args=[ast.Name(id=taken)], keywords=[]),
-            ) if taken == names[0] and self._belongs(conv) and self._belongs(norm):
+                ast.Call(func=ast.Attribute(ast.Name() as module, norm), args=[ast.Name(id=taken)], keywords=[]),
+            ) if taken == names[0] and self._belongs(conv) and self._belongs(module):
                 if isinstance(images, ast.Starred):
                     return None
                 self.has_changed = True
-                later = ast.copy_location(ast.Lambda(ast.arguments([], [], None, [], [], None, []), norm), norm)
-                both = _call_of(_JOIN, call, [later, conv, images], [])
+                both = _call_of(_JOIN, call, [module, ast.copy_location(ast.Constant(norm), call), conv, images], [])
                 return ast.copy_location(ast.Assign(first.targets, both), first)
         return None
 
