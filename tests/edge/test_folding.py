@@ -625,6 +625,149 @@ def test_errors_are_those_of_the_module_raised_once_and_in_its_lines() -> None:
     assert "raise ValueError" in line
 
 
+HOSTILE = """
+from __future__ import annotations
+import torch
+from torch import nn
+from torch.nn.functional import relu
+import typing
+if typing.TYPE_CHECKING:
+    from nowhere import OnlyForTypes
+
+class Base(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 3, 3, padding=1), nn.BatchNorm2d(3)
+        self.table = {0: nn.Identity(), 1: lambda i: i + 10}
+
+class Static(Base):
+    class Act(nn.Module):
+        @staticmethod
+        def forward(x):
+            return x * x.sigmoid()
+    def __init__(self):
+        super().__init__()
+        self.act = Static.Act()
+    def forward(self, x):
+        return self.act(self.norm(self.conv(x)))
+
+class Traced(Base):
+    def __init__(self):
+        super().__init__()
+        self.part = torch.jit.trace(nn.Sequential(nn.Conv2d(3, 3, 1), nn.ReLU()).eval(), torch.zeros(1, 3, 4, 4))
+    def forward(self, x):
+        return self.part(self.norm(self.conv(x)))
+
+class Named(Base):
+    def forward(self, x):
+        return self.head(self.conv(x), part=2, values=3)
+    def head(self, x, part, values):
+        return self.norm(x) * part * values
+
+class LikeAGlobal(Base):
+    def forward(self, x):
+        return self.relu(x)
+    def relu(self, x):
+        return relu(self.norm(self.conv(x)))
+
+class Annotated(Base):
+    def forward(self, x):
+        def twice(y: OnlyForTypes) -> OnlyForTypes:
+            return y * 2
+        return twice(self.norm(self.conv(x)))
+
+class Mangled(Base):
+    def forward(self, x):
+        return self.head(x)
+    def head(self, x, *, __flag=3):
+        return self.norm(self.conv(x)) * __flag
+
+class Recursive(Base):
+    def forward(self, x):
+        return self.norm(self.conv(x)) * (1 + self.walk(400))
+    def walk(self, n):
+        return 0 if n == 0 else self.walk(n - 1) + 1
+
+class Peeking(Base):
+    def forward(self, x):
+        self.peek = lambda: x
+        x = self.conv(x)
+        x = self.report(x)
+        return x
+    def report(self, x):
+        return x + self.peek()
+
+class Indexed(Base):
+    def forward(self, x):
+        i = 0
+        i = self.pick(i)
+        i = self.table[i](i)
+        return self.norm(self.conv(x)) * i
+    def pick(self, i):
+        return 1
+
+class Impl(Base):
+    def _call_impl(self, *values, **fields):
+        return super()._call_impl(*values, **fields) * 5
+    __call__ = nn.Module.__call__
+    def forward(self, x):
+        return self.norm(self.conv(x))
+
+class Editing(Base):
+    class Adds(nn.Module):
+        def forward(self, x):
+            return x + len(self.__dict__.get("seen", ()))
+    def __init__(self):
+        super().__init__()
+        self.line = nn.Sequential(self.conv, self.norm, Editing.Adds())
+    def forward(self, x):
+        return self.line(x)
+"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [line.split()[1].split("(")[0] for line in HOSTILE.splitlines() if line.startswith("class ") and "Base)" in line],
+)
+def test_modules_of_every_style_compute_as_they_are_written(name: str, tmp_path: Path, folded: list[Any]) -> None:
+    with pytest.warns() if name == "Traced" else contextlib.nullcontext():
+        module = lively(written(tmp_path, HOSTILE)[name]())
+    with torch.inference_mode():
+        scores, wanted = call_folded(module, some_images()), module(some_images())
+    torch.testing.assert_close(scores, wanted, rtol=0, atol=CLOSE * float(wanted.abs().max()))
+
+
+def shadow_weight(block: Any) -> None:
+    block.conv.__dict__["weight"] = -block.conv._parameters["weight"]
+
+
+def set_bias_again(block: Any) -> None:
+    del block.conv.bias
+    block.conv.bias = torch.arange(6.0)
+
+
+@pytest.mark.parametrize("change", [shadow_weight, set_bias_again])
+def test_numbers_that_stand_elsewhere_count_as_they_do(change: Callable[[Any], None], folded: list[Any]) -> None:
+    module = lively(Block(bias=True))
+    change(module)
+    check_same(module, folded, 0)
+
+
+def test_hooks_that_begin_inside_a_call_are_called() -> None:
+    class Hooking(Block):
+        def forward(self, images: Any) -> Any:
+            handle = nn.modules.module.register_module_forward_hook(lambda part, *_values: seen.append(type(part)))
+            maps = self.norm(self.conv(images))
+            handle.remove()
+            return self.head(maps)
+
+    seen: list[Any] = []
+    module = lively(Hooking())
+    with torch.inference_mode():
+        call_folded(module, some_images())
+        assert seen == [nn.Conv2d, nn.BatchNorm2d]
+
+
 # -- that the module stays as it is --------------------------------------------------------------------------
 
 

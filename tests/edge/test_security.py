@@ -76,8 +76,7 @@ def offences(tree: ast.AST) -> list[str]:
 
 COMPILED_AGAIN = {
     "src/holdfast/masking/image/folding.py": [
-        "compile(source, code.co_filename, 'exec', dont_inherit=True)",
-        "compile(ast.fix_missing_locations(around), code.co_filename, 'exec', dont_inherit=True)",
+        "compile(ast.fix_missing_locations(around), file, 'exec', dont_inherit=True)"
     ]
 }
 """Methods of modules that run here already, whose source must give the very code that runs: see test_folding."""

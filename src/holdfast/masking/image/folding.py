@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable
+from contextlib import suppress
+from copy import deepcopy
 from functools import cache, lru_cache
 from types import CellType, CodeType, FunctionType, MethodType
-from typing import Any
+from typing import Any, cast
+from warnings import catch_warnings, simplefilter
 
 from holdfast.masking.torch import import_torch
 
@@ -24,7 +27,7 @@ _LEAST_NUMBERS = 1 << 12
 """Of the images of a call. With fewer, to fold gains nothing that could be measured."""
 
 
-def call_folded(module: Any, *values: Any, **fields: Any) -> Any:
+def call_folded(module: Any, /, *values: Any, **fields: Any) -> Any:
     """What a module gives, rounding aside: with batch normalisations folded where that is known to be right."""
     images = next(iter([*values, *fields.values()]))
     if images.numel() < _LEAST_NUMBERS or images.device.type != "cpu" or not _is_torch_usual():
@@ -32,28 +35,36 @@ def call_folded(module: Any, *values: Any, **fields: Any) -> Any:
     return _call(module, *values, **fields)
 
 
-def _call(part: Any, *values: Any, **fields: Any) -> Any:
+def _call(part: Any, /, *values: Any, **fields: Any) -> Any:
     """What is called in place of a part or a method: its other ``forward``, if it has one that may run here."""
-    other = None
-    if type(part) is MethodType and type(part.__func__) is FunctionType and _has_plain_calls(part.__self__):
-        part, function = part.__self__, part.__func__
-        bound: Any = MethodType(function, part)
-        other = _compile_again(function, function.__code__)
-    elif _has_plain_calls(bound := part):
-        function = type(part).forward
-        if function is import_torch().nn.Sequential.forward:
-            return _call_in_turn(list(part), *values) if len(values) == 1 and not fields else part(*values, **fields)
-        other = _compile_again(function, function.__code__) if type(function) is FunctionType else None
-    if other is None:
-        return bound(*values, **fields)
-    other.__defaults__, other.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
-    return other(part, *values, **fields)
+    owner = part.__self__ if type(part) is MethodType else part
+    if not _has_plain_calls(owner):
+        return part(*values, **fields)
+    function = _forward_of(type(owner)) if owner is part else part.__func__
+    if function is import_torch().nn.Sequential.forward and len(values) == 1 and not fields:
+        return _call_in_turn(owner, *values)
+    again = _compiled_again(function) if type(function) is FunctionType else None
+    if again is None:
+        return part(*values, **fields)
+    code = function.__code__
+    cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True)) | _OWN_CELLS
+    closure = tuple(cells[name] for name in again.co_freevars)
+    other = FunctionType(again, function.__globals__, code.co_name, function.__defaults__, closure)
+    other.__kwdefaults__ = function.__kwdefaults__
+    return other(owner, *values, **fields)
 
 
-def _call_chain(*values: Any) -> Any:
-    """``first(second(third(images)))`` of the first, the second, the third and images."""
-    *parts, images = values
-    return _call_in_turn(parts[::-1], images)
+def _call_in_turn(parts: Any, images: Any) -> Any:
+    """``nn.Sequential(*parts)(images)``; of a tuple the last part is called first, as in ``first(second(images))``."""
+    usual, left = import_torch().nn.Conv2d, iter(parts[::-1] if type(parts) is tuple else parts)
+    for part in left:
+        norm = next(left, None) if type(part) is usual else None
+        if norm is not None and _can_fold(norm, part, images):
+            images = _fold(norm, part, images)
+        else:
+            images = _call(part, images)
+            images = images if norm is None else _call(norm, images)
+    return images
 
 
 def _call_joined(module: Any, name: str, conv: Any, images: Any) -> Any:
@@ -67,22 +78,13 @@ def _call_joined(module: Any, name: str, conv: Any, images: Any) -> Any:
     return _call(getattr(module, name), maps)
 
 
-def _call_in_turn(parts: list[Any], images: Any) -> Any:
-    """What the last gives of what the one before it gave."""
-    usual, place = import_torch().nn.Conv2d, 0
-    while place < len(parts):
-        part, place = parts[place], place + 1
-        if type(part) is usual and place < len(parts) and _can_fold(parts[place], part, images):
-            images, place = _fold(parts[place], part, images), place + 1
-        else:
-            images = _call(part, images)
-    return images
+_OWN_CELLS = {_CALL: CellType(_call), _CHAIN: CellType(_call_in_turn), _JOIN: CellType(_call_joined)}
 
 
 def _fold(norm: Any, conv: Any, images: Any) -> Any:
     """``norm(conv(images))``."""
     torch, own, learnt, seen = import_torch(), conv._parameters, norm._parameters, norm._buffers
-    scale = seen["running_var"].add(norm.eps).rsqrt_().mul_(learnt["weight"])
+    scale = seen["running_var"].add(norm.eps).rsqrt() * learnt["weight"]
     mean = seen["running_mean"] if own["bias"] is None else seen["running_mean"] - own["bias"]
     shift = torch.addcmul(learnt["bias"], mean, scale, value=-1)
     steps = conv.stride, conv.padding, conv.dilation, conv.groups
@@ -95,6 +97,8 @@ def _can_fold(norm: Any, conv: Any, images: Any) -> bool:
     if type(conv) is not torch.nn.Conv2d or type(norm) is not torch.nn.BatchNorm2d or norm.training:
         return False
     if conv.padding_mode != "zeros" or not (_has_plain_calls(conv) and _has_plain_calls(norm)):
+        return False
+    if not (_NUMBERS.isdisjoint(vars(conv)) and _NUMBERS.isdisjoint(vars(norm)) and "bias" in conv._parameters):
         return False
     own, learnt, seen = conv._parameters.get, norm._parameters.get, norm._buffers.get
     weight, bias, tensor, parameter = own("weight"), own("bias"), torch.Tensor, torch.nn.Parameter
@@ -111,24 +115,36 @@ def _can_fold(norm: Any, conv: Any, images: Any) -> bool:
 
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_compiled_call_impl")
-_OWN = {"forward", "_conv_forward", "_check_input_dim"}
+_METHODS = {"forward", "_call_impl", "_conv_forward", "_check_input_dim"}
+_NUMBERS = {"weight", "bias", "running_mean", "running_var"}
 
 
 def _has_plain_calls(part: Any) -> bool:
     """Whether to call a part is to call the ``forward`` of its class, which calls no method of this part alone."""
-    module = import_torch().nn.Module
-    if not isinstance(part, module) or type(part).__call__ is not module.__call__:
+    module, kind = import_torch().nn.Module, cast(Any, type(part))
+    if not isinstance(part, module) or kind.__call__ is not module.__call__ or _has_global_hooks():
+        return False
+    if kind._call_impl is not module._call_impl or kind.__getattribute__ is not object.__getattribute__:
         return False
     own = vars(part)
-    return _OWN.isdisjoint(own) and not any(map(own.get, _HOOKS))
+    return _METHODS.isdisjoint(own) and not any(map(own.get, _HOOKS))
+
+
+def _has_global_hooks() -> bool:
+    own = import_torch().nn.modules.module
+    before = own._global_forward_pre_hooks or own._global_backward_pre_hooks
+    return bool(before or own._global_forward_hooks or own._global_backward_hooks)
+
+
+def _forward_of(kind: type) -> Any:
+    """What a class has as ``forward``, as it stands there."""
+    return next((vars(each)["forward"] for each in kind.__mro__ if "forward" in vars(each)), None)
 
 
 def _is_torch_usual() -> bool:
     """Whether nobody looks into every module or function there is, or has changed how torch computes these parts."""
-    own = import_torch().nn.modules.module
-    all_hooks = own._global_forward_hooks, own._global_forward_pre_hooks, own._global_backward_hooks
     is_traced = import_torch()._C._get_tracing_state() is not None
-    return not (any(all_hooks) or is_traced or _n_modes()) and _methods() == _methods_of_torch()
+    return not (_has_global_hooks() or is_traced or _n_modes()) and _methods() == _methods_of_torch()
 
 
 def _n_modes() -> int:
@@ -160,66 +176,76 @@ def _methods_of_torch() -> tuple[Any, ...] | None:
 # -- a method compiled again ------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1024)
-def _compile_again(function: Any, code: CodeType) -> Any:
-    """The same function with pairs and calls of parts replaced; None if it has none, or its source is not at hand."""
-    if function.__module__.startswith("torch.nn."):  # which has no such pairs
+_AGAIN: dict[int, tuple[CodeType, CodeType | None]] = {}
+"""By the id of a code: that code, and the one with pairs and calls of parts replaced, if it has any."""
+
+
+def _compiled_again(function: Any) -> CodeType | None:
+    """A function's code with pairs and calls of parts replaced; None if it has none, or its source is not at hand."""
+    code = function.__code__
+    known, again = _AGAIN.get(id(code), (None, None))
+    if known is not code:
+        with suppress(OSError, TypeError, SyntaxError, ValueError, RecursionError, MemoryError), catch_warnings():
+            simplefilter("ignore")  # the user has seen what there is to say of this source
+            again = None if _is_of_torch(function) else _rewritten(code, "".join(inspect.findsource(function)[0]))
+        _AGAIN[id(code)] = code, again
+    return again
+
+
+def _is_of_torch(function: Any) -> bool:
+    return str(function.__module__).startswith("torch.nn.")  # which has no such pairs
+
+
+def _rewritten(code: CodeType, source: str) -> CodeType | None:
+    definitions, imports = _read(source)
+    definition = deepcopy(definitions.get((code.co_name, code.co_firstlineno)))
+    if definition is None or not definition.args.args or any(map(_reads_its_frame, ast.walk(definition))):
         return None
-    try:
-        source = "".join(inspect.findsource(function)[0])
-        definition = _definition_of(code, source)
-        if definition is None or not definition.args.args:
-            return None
-        rewriter = _Rewriter(definition.args.args[0].arg)
-        definition.decorator_list, definition.body = [], rewriter.rewrite(definition.body)
-        again = _compiled(definition, code) if rewriter.has_changed else None
-    except (OSError, TypeError, SyntaxError, ValueError, RecursionError, MemoryError):
+    definition.decorator_list = []
+    if not _are_same(_compiled(deepcopy(definition), imports, code.co_freevars, code.co_filename), code):
+        return None  # it is not what runs: it was changed since, or is wrapped, or means something else here
+    rewriter = _Rewriter(definition.args.args[0].arg, code)
+    definition.body = rewriter.rewrite(definition.body)
+    if not rewriter.has_changed:
         return None
-    if again is None:
-        return None
-    cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
-    cells |= {_CALL: CellType(_call), _CHAIN: CellType(_call_chain), _JOIN: CellType(_call_joined)}
-    return FunctionType(
-        again, function.__globals__, code.co_name, None, tuple(cells[name] for name in again.co_freevars)
-    )
+    again = _compiled(definition, imports, (*code.co_freevars, *_OWN_CELLS), code.co_filename)
+    return again.replace(co_qualname=code.co_qualname)
 
 
-def _definition_of(code: CodeType, source: str) -> ast.FunctionDef | None:
-    """Where a function is defined; None if that is not what runs, because the source was changed since."""
-    place = code.co_name, code.co_firstlineno
-    whole = compile(source, code.co_filename, "exec", dont_inherit=True)
-    if not any((one.co_name, one.co_firstlineno) == place and _are_same(one, code) for one in _codes_in(whole)):
-        return None
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
-            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
-            if first == code.co_firstlineno and not any(map(_needs_place, ast.walk(node))):
-                return node
-    return None
+@lru_cache(maxsize=8)
+def _read(source: str) -> tuple[dict[tuple[str, int], ast.FunctionDef], list[ast.stmt]]:
+    """Functions by name and first line, and the imports of a module: compilers read attributes of these otherwise."""
+    definitions, imports, waiting = {}, list[ast.stmt](), list[ast.AST]([ast.parse(source)])
+    for node in waiting:  # which grows
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef):
+                first = min([child.lineno, *(each.lineno for each in child.decorator_list)])
+                definitions[child.name, first] = child
+            if isinstance(child, (ast.Import, ast.ImportFrom)):
+                imports.append(child)
+            waiting.append(child)
+    inside = {id(node) for definition in definitions.values() for node in ast.walk(definition)}
+    outside = [node for node in imports if id(node) not in inside]
+    is_later = {id(node): getattr(node, "module", None) != "__future__" for node in outside}
+    return definitions, sorted(outside, key=lambda node: is_later[id(node)])
 
 
-def _needs_place(node: ast.AST) -> bool:
-    """Whether a name means something else outside of the class or function where it stands."""
-    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-    is_own = name.startswith("__") and not name.endswith("__")
-    return isinstance(node, (ast.Global, ast.Nonlocal)) or is_own or name in ("locals", "vars", "dir", "eval", "exec")
+def _reads_its_frame(node: ast.AST) -> bool:
+    """Whether the names that a function has are seen by what it calls, or it shares them with others."""
+    reads = isinstance(node, ast.Name) and node.id in ("locals", "vars", "dir", "eval", "exec")
+    return reads or isinstance(node, (ast.Global, ast.Nonlocal))
 
 
-def _codes_in(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for const in code.co_consts:
-        if isinstance(const, CodeType):
-            yield from _codes_in(const)
-
-
-def _compiled(definition: ast.FunctionDef, code: CodeType) -> CodeType:
-    """A definition as code that refers to what the code before referred to, and to our functions; nothing is run."""
-    around = ast.parse(f"def around({', '.join([*code.co_freevars, _CALL, _CHAIN, _JOIN])}): pass")
+def _compiled(definition: ast.FunctionDef, imports: list[ast.stmt], free: Iterable[str], file: str) -> CodeType:
+    """A definition as code, of which some names belong to a function around it; nothing is run."""
+    around = ast.parse(f"def around({', '.join(free)}): pass")
     outer = around.body[0]
     assert isinstance(outer, ast.FunctionDef)
-    outer.body = [definition]
-    whole = compile(ast.fix_missing_locations(around), code.co_filename, "exec", dont_inherit=True)
-    return next(one for one in _codes_in(whole) if one.co_name == definition.name and one.co_name != "around")
+    outer.body, around.body = [definition], [*imports, outer]
+    whole = compile(ast.fix_missing_locations(around), file, "exec", dont_inherit=True)
+    consts = (const for const in whole.co_consts if isinstance(const, CodeType))
+    inner = next(const for const in consts if const.co_name == "around").co_consts
+    return next(const for const in inner if isinstance(const, CodeType) and const.co_name == definition.name)
 
 
 def _are_same(one: CodeType, other: CodeType) -> bool:
@@ -244,8 +270,8 @@ _INSIDE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, *_CO
 class _Rewriter(ast.NodeTransformer):
     """Replaces calls of what belongs to the module of this name in the code; functions inside stay as they are."""
 
-    def __init__(self, module: str) -> None:
-        self.has_changed, self._names, self._joins = False, {module}, True
+    def __init__(self, module: str, code: CodeType) -> None:
+        self.has_changed, self._names, self._joins, self._code = False, {module}, True, code
 
     def rewrite(self, body: list[ast.stmt]) -> list[ast.stmt]:
         """Statements, two of which become one if the second normalises what the first has computed, and nobody else."""
@@ -277,20 +303,23 @@ class _Rewriter(ast.NodeTransformer):
         """A call of a part by the function that is called instead; its arguments are replaced already."""
         if not self._belongs(call.func):
             return call
+        if isinstance(call.func, ast.Attribute) and call.func.attr == self._code.co_name:
+            return call  # a function that calls itself may do so many times
         self.has_changed = True
-        if len(call.args) != 1 or call.keywords or isinstance(call.args[0], ast.Starred):
-            return _call_of(_CALL, call, [call.func, *call.args], call.keywords)
-        match call.args[0]:
-            case ast.Call(func=ast.Name(id=name), args=values) if name == _CHAIN:
-                return _call_of(_CHAIN, call, [call.func, *values], [])
-        return _call_of(_CHAIN, call, [call.func, *call.args], [])
+        match call:
+            case ast.Call(args=[ast.Call(func=ast.Name(id=name), args=[inner, images], keywords=[])], keywords=[]):
+                if name in (_CALL, _CHAIN) and not isinstance(images, ast.Starred):
+                    parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+                    chain = ast.copy_location(ast.Tuple([call.func, *parts], ast.Load()), call)
+                    return _call_of(_CHAIN, call, [chain, images], [])
+        return _call_of(_CALL, call, [call.func, *call.args], call.keywords)
 
     def _joined(self, first: ast.stmt, second: ast.stmt) -> ast.stmt | None:
         """``x = conv(…)`` and ``x = norm(x)`` as ``x = norm(conv(…))``; None if they are anything else."""
         if not (isinstance(first, ast.Assign) and isinstance(second, ast.Assign)):
             return None
         names = [each.targets[0].id for each in (first, second) if _is_to_name(each)]  # type: ignore[attr-defined]
-        if len(names) != 2 or names[0] != names[1] or names[0] in self._names:
+        if len(names) != 2 or names[0] != names[1] or names[0] in (*self._names, *self._code.co_cellvars):
             return None
         match first.value, second.value:
             case (
