@@ -38,15 +38,14 @@ def call_folded(module: Any, /, *values: Any, **fields: Any) -> Any:
 def _call(part: Any, /, *values: Any, **fields: Any) -> Any:
     """What is called in place of a part or a method: its other ``forward``, if it has one that may run here."""
     owner = part.__self__ if type(part) is MethodType else part
-    if not _has_plain_calls(owner):
+    kind: Any = type(part)
+    if _has_no_pairs(kind) or not _has_plain_calls(owner):
         return part(*values, **fields)
     function = _forward_of(type(owner)) if owner is part else part.__func__
     if function is import_torch().nn.Sequential.forward and len(values) == 1 and not fields:
         return _call_in_turn(owner, *values)
-    again = _compiled_again(function) if type(function) is FunctionType else None
-    if again is None:
+    if type(function) is not FunctionType or (again := _compiled_again(function, code := function.__code__)) is None:
         return part(*values, **fields)
-    code = function.__code__
     cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True)) | _OWN_CELLS
     closure = tuple(cells[name] for name in again.co_freevars)
     other = FunctionType(again, function.__globals__, code.co_name, function.__defaults__, closure)
@@ -96,38 +95,51 @@ def _can_fold(norm: Any, conv: Any, images: Any) -> bool:
     torch = import_torch()
     if type(conv) is not torch.nn.Conv2d or type(norm) is not torch.nn.BatchNorm2d or norm.training:
         return False
-    if conv.padding_mode != "zeros" or not (_has_plain_calls(conv) and _has_plain_calls(norm)):
+    of_conv, of_norm = vars(conv), vars(norm)
+    if of_conv["padding_mode"] != "zeros" or not (_is_plain(of_conv, _OF_PAIRS) and _is_plain(of_norm, _OF_PAIRS)):
         return False
-    if not (_NUMBERS.isdisjoint(vars(conv)) and _NUMBERS.isdisjoint(vars(norm)) and "bias" in conv._parameters):
-        return False
-    own, learnt, seen = conv._parameters.get, norm._parameters.get, norm._buffers.get
-    weight, bias, tensor, parameter = own("weight"), own("bias"), torch.Tensor, torch.nn.Parameter
+    own, learnt, seen = of_conv["_parameters"], of_norm["_parameters"].get, of_norm["_buffers"].get
+    weight, bias = own.get("weight"), own.get("bias", False)
     numbers = [weight, learnt("weight"), learnt("bias"), seen("running_mean"), seen("running_var")]
-    for values in numbers if bias is None else [*numbers, bias]:
-        if type(values) is not parameter and type(values) is not tensor:
+    if bias is not None:
+        numbers.append(bias)
+    tensor, parameter, single = torch.Tensor, torch.nn.Parameter, torch.float32
+    for values in numbers:
+        if (type(values) is not parameter and type(values) is not tensor) or values.dtype is not single:
             return False
-        if values.dtype is not torch.float32 or (values is not weight and values.shape != weight.shape[:1]):
-            return False
-    is_usual = type(images) is tensor and images.dtype is torch.float32 and images.dim() == 4
-    # With few images and large weights it would take longer than to normalise.
-    is_faster = is_usual and images.numel() >= weight.numel()
-    return is_faster and not (torch.is_autocast_enabled("cpu") or torch.is_grad_enabled() or _n_modes())
+    width = weight.shape[:1]
+    if not (type(images) is tensor and images.dtype is single and images.dim() == 4):
+        return False
+    if any(values.shape != width for values in numbers[1:]) or images.numel() < weight.numel():
+        return False  # with few images and large weights it would take longer than to normalise
+    return not (torch.is_autocast_enabled("cpu") or torch.is_grad_enabled() or _n_modes() or _has_global_hooks())
 
 
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_compiled_call_impl")
-_METHODS = {"forward", "_call_impl", "_conv_forward", "_check_input_dim"}
-_NUMBERS = {"weight", "bias", "running_mean", "running_var"}
+_OF_CALLS = frozenset({"forward", "_call_impl"})
+_OF_PAIRS = _OF_CALLS | {"_conv_forward", "_check_input_dim", "weight", "bias", "running_mean", "running_var"}
+"""What classes or lists of numbers have, and single parts have only where somebody changed them."""
+
+
+def _is_plain(own: dict[str, Any], names: frozenset[str]) -> bool:
+    """Whether a part of these attributes has no hooks, and nothing of these names to itself."""
+    hooks = own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]
+    return not hooks and own.keys().isdisjoint(names) and own.get("_compiled_call_impl") is None
 
 
 def _has_plain_calls(part: Any) -> bool:
-    """Whether to call a part is to call the ``forward`` of its class, which calls no method of this part alone."""
+    """Whether to call a part is to call the ``forward`` of its class."""
     module, kind = import_torch().nn.Module, cast(Any, type(part))
     if not isinstance(part, module) or kind.__call__ is not module.__call__ or _has_global_hooks():
         return False
     if kind._call_impl is not module._call_impl or kind.__getattribute__ is not object.__getattribute__:
         return False
-    own = vars(part)
-    return _METHODS.isdisjoint(own) and not any(map(own.get, _HOOKS))
+    return _is_plain(vars(part), _OF_CALLS)
+
+
+@lru_cache(maxsize=1024)
+def _has_no_pairs(kind: Any) -> bool:
+    """Whether parts of a class are torch's own and call no others in turn."""
+    return str(kind.__module__).startswith("torch.nn.") and not issubclass(kind, import_torch().nn.Sequential)
 
 
 def _has_global_hooks() -> bool:
@@ -180,20 +192,15 @@ _AGAIN: dict[int, tuple[CodeType, CodeType | None]] = {}
 """By the id of a code: that code, and the one with pairs and calls of parts replaced, if it has any."""
 
 
-def _compiled_again(function: Any) -> CodeType | None:
+def _compiled_again(function: Any, code: CodeType) -> CodeType | None:
     """A function's code with pairs and calls of parts replaced; None if it has none, or its source is not at hand."""
-    code = function.__code__
     known, again = _AGAIN.get(id(code), (None, None))
     if known is not code:
         with suppress(OSError, TypeError, SyntaxError, ValueError, RecursionError, MemoryError), catch_warnings():
             simplefilter("ignore")  # the user has seen what there is to say of this source
-            again = None if _is_of_torch(function) else _rewritten(code, "".join(inspect.findsource(function)[0]))
+            again = _rewritten(code, "".join(inspect.findsource(function)[0]))
         _AGAIN[id(code)] = code, again
     return again
-
-
-def _is_of_torch(function: Any) -> bool:
-    return str(function.__module__).startswith("torch.nn.")  # which has no such pairs
 
 
 def _rewritten(code: CodeType, source: str) -> CodeType | None:
