@@ -167,6 +167,19 @@ class InSubclass(InStatements):
         return super().head(maps) * self.factor
 
 
+class InRelu(Block):
+    """What is rectified is the fold's own, or somebody else's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.act, self.kept = nn.ReLU(), nn.Identity()
+
+    def forward(self, images: Any) -> Any:
+        maps = functional.relu(self.norm(self.conv(images))) + self.act(self.norm(self.conv(images)))
+        shown = self.kept(images - 0.5)
+        return self.head(maps + functional.relu(self.kept(shown)).mean() - shown.mean() + self.act(shown).mean())
+
+
 def made_around(factor: float) -> Any:
     class Closed(Block):
         def forward(self, images: Any) -> Any:
@@ -181,6 +194,7 @@ WAYS: dict[str, tuple[Callable[[], Any], int]] = {
     "branch": (InBranch, 1),
     "lists": (InLists, 4),
     "subclass": (InSubclass, 1),
+    "relu": (InRelu, 2),
     "closure": (lambda: made_around(3.0), 1),
 }
 
@@ -487,6 +501,7 @@ CHANGES: dict[str, Callable[[], Any]] = {
     "convolutions": lambda: patched(nn.Conv2d, "_conv_forward"),
     "function of normalisations": lambda: patched(functional, "batch_norm"),
     "function of convolutions": lambda: patched(functional, "conv2d"),
+    "function of rectifiers": lambda: patched(functional, "relu"),
     "calls": lambda: patched(nn.Module, "__call__"),
     "mode of functions": Doubling,
     "mode of operations": lambda: FlopCounterMode(display=False),

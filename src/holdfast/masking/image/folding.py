@@ -24,7 +24,7 @@ _CALL, _CHAIN, _JOIN = "holdfast_call", "holdfast_chain", "holdfast_join"
 """What the functions that are called instead are named in code that is compiled again."""
 
 _LEAST_NUMBERS = 1 << 12
-"""Of the images of a call. With fewer, to fold gains nothing that could be measured."""
+"""Of the images of a call: with fewer, to fold takes as long as it saves."""
 
 
 def call_folded(module: Any, /, *values: Any, **fields: Any) -> Any:
@@ -55,14 +55,17 @@ def _call(part: Any, /, *values: Any, **fields: Any) -> Any:
 
 def _call_in_turn(parts: Any, images: Any) -> Any:
     """``nn.Sequential(*parts)(images)``; of a tuple the last part is called first, as in ``first(second(images))``."""
-    usual, left = import_torch().nn.Conv2d, iter(parts[::-1] if type(parts) is tuple else parts)
+    torch, is_ours = import_torch(), False  # nobody else has what was folded just now
+    usual, left = torch.nn.Conv2d, iter(parts[::-1] if type(parts) is tuple else parts)
     for part in left:
-        norm = next(left, None) if type(part) is usual else None
-        if norm is not None and _can_fold(norm, part, images):
-            images = _fold(norm, part, images)
+        norm = next(left, usual) if type(part) is usual else usual  # which stands for none
+        if norm is not usual and _can_fold(norm, part, images):
+            images, is_ours = _fold(norm, part, images), True
+        elif is_ours and (part is torch.nn.functional.relu or (type(part) is torch.nn.ReLU and _has_plain_calls(part))):
+            images, is_ours = torch.relu_(images), False
         else:
-            images = _call(part, images)
-            images = images if norm is None else _call(norm, images)
+            images, is_ours = _call(part, images), False
+            images = images if norm is usual else _call(norm, images)
     return images
 
 
@@ -169,10 +172,10 @@ def _methods() -> tuple[Any, ...]:
     """How torch calls parts and computes convolutions and normalisations."""
     torch = import_torch()
     parts, functional = torch.nn, torch.nn.functional
-    functions = torch.conv2d, functional.conv2d, functional.batch_norm, torch.batch_norm
+    functions = torch.conv2d, functional.conv2d, functional.batch_norm, torch.batch_norm, functional.relu, torch.relu
     of_conv = parts.Conv2d.forward, parts.Conv2d._conv_forward, parts.Conv2d.__call__
     of_norm = parts.BatchNorm2d.forward, parts.BatchNorm2d._check_input_dim, parts.BatchNorm2d.__call__
-    of_all = parts.Module._call_impl, parts.Sequential.forward, parts.Sequential.__iter__
+    of_all = parts.ReLU.forward, parts.Module._call_impl, parts.Sequential.forward, parts.Sequential.__iter__
     return parts.Module.__call__, *functions, *of_conv, *of_norm, *of_all
 
 
@@ -188,6 +191,8 @@ def _methods_of_torch() -> tuple[Any, ...] | None:
 # -- a method compiled again ------------------------------------------------------------------------------
 
 
+_MOST_CODES = 4096
+
 _AGAIN: dict[int, tuple[CodeType, CodeType | None]] = {}
 """By the id of a code: that code, and the one with pairs and calls of parts replaced, if it has any."""
 
@@ -198,7 +203,10 @@ def _compiled_again(function: Any, code: CodeType) -> CodeType | None:
     if known is not code:
         with suppress(OSError, TypeError, SyntaxError, ValueError, RecursionError, MemoryError), catch_warnings():
             simplefilter("ignore")  # the user has seen what there is to say of this source
-            again = _rewritten(code, "".join(inspect.findsource(function)[0]))
+            if not str(function.__module__).startswith("torch.nn."):  # which has no such pairs
+                again = _rewritten(code, "".join(inspect.findsource(function)[0]))
+        if len(_AGAIN) >= _MOST_CODES:
+            _AGAIN.clear()
         _AGAIN[id(code)] = code, again
     return again
 
@@ -307,8 +315,9 @@ class _Rewriter(ast.NodeTransformer):
         return self._replaced(node) if isinstance(node, ast.Call) else node
 
     def _replaced(self, call: ast.Call) -> ast.Call:
-        """A call of a part by the function that is called instead; its arguments are replaced already."""
-        if not self._belongs(call.func):
+        """A call of a part, or ``relu`` of one, by what is called instead; its arguments are replaced already."""
+        is_relu = isinstance(call.func, ast.Attribute) and call.func.attr == "relu" and _is_replaced(call.args)
+        if not (self._belongs(call.func) or is_relu):
             return call
         if isinstance(call.func, ast.Attribute) and call.func.attr == self._code.co_name:
             return call  # a function that calls itself may do so many times
@@ -347,6 +356,13 @@ class _Rewriter(ast.NodeTransformer):
                 return False
             node = node.value
         return isinstance(node, ast.Name) and node.id in self._names
+
+
+def _is_replaced(values: list[ast.expr]) -> bool:
+    match values:
+        case [ast.Call(func=ast.Name(id=name))]:
+            return name in (_CALL, _CHAIN)
+    return False
 
 
 def _is_to_name(statement: ast.Assign) -> bool:
