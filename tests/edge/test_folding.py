@@ -505,9 +505,7 @@ CHANGES: dict[str, Callable[[], Any]] = {
     "calls": lambda: patched(nn.Module, "__call__"),
     "mode of functions": Doubling,
     "mode of operations": lambda: FlopCounterMode(display=False),
-    "hooks everywhere": lambda: contextlib.closing(
-        contextlib.ExitStack().enter_context(contextlib.nullcontext(HookEverywhere()))
-    ),
+    "hooks everywhere": lambda: contextlib.closing(HookEverywhere()),
     "mixed precision": lambda: torch.autocast("cpu", torch.bfloat16),
     "gradients": lambda: torch.inference_mode(False),
 }

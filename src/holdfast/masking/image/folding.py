@@ -201,7 +201,7 @@ def _compiled_again(function: Any, code: CodeType) -> CodeType | None:
     """A function's code with pairs and calls of parts replaced; None if it has none, or its source is not at hand."""
     known, again = _AGAIN.get(id(code), (None, None))
     if known is not code:
-        with suppress(OSError, TypeError, SyntaxError, ValueError, RecursionError, MemoryError), catch_warnings():
+        with suppress(Exception), catch_warnings():  # what cannot be read or compiled runs as it is
             simplefilter("ignore")  # the user has seen what there is to say of this source
             if not str(function.__module__).startswith("torch.nn."):  # which has no such pairs
                 again = _rewritten(code, "".join(inspect.findsource(function)[0]))
